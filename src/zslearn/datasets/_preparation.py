@@ -53,6 +53,8 @@ _DATE_FORMATS = (
     *("", "ISO8601", "%d.%m.%Y", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d"),
     *("%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"),
 )
+#: Texts that one of them may fit.
+_DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|^(?:19|20)\d{6}$"
 #: This share of the values must be numbers, or dates, for the column to hold them.
 _MOSTLY = 0.95
 #: Text with more distinct values than this share of the rows names or describes the rows.
@@ -608,15 +610,16 @@ def _check_text(name: str, values: pd.Series, numbers: Floats) -> None:
     if _has_numbers(values) or not np.isnan(numbers).any():
         return
     odd = _texts(values)[np.isnan(numbers)].dropna()
-    if len(odd) and np.isnan(numbers).all():
+    if odd.empty:
+        return
+    if np.isnan(numbers).all():
         raise ValueError(
             f"The column {name!r} must hold numbers, and has {name_some(odd.unique(), 1)}."
         )
-    if len(odd):
-        warn_user(
-            f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, in "
-            f"{len(odd)} rows; these are treated as missing."
-        )
+    warn_user(
+        f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, in "
+        f"{len(odd)} rows; these are treated as missing."
+    )
 
 
 def _is_yes_no(texts: pd.Series) -> bool:
@@ -652,15 +655,12 @@ def _date_format(values: pd.Series, numbers: Floats) -> str:
     if _has_numbers(values):
         # 20250103: an integer of eight digits that is always a date.
         whole = numbers[~np.isnan(numbers)]
-        is_likely = len(whole) and ((whole >= 19000101) & (whole <= 21001231)).all()
-        if not is_likely or (whole % 1).any() or np.isnan(_days(values.dropna(), "%Y%m%d")).any():
+        is_likely = (whole >= 19000101) & (whole <= 21001231) & (whole % 1 == 0)
+        if not len(whole) or not is_likely.all():
             return ""
-        return "%Y%m%d"
+        return "" if np.isnan(_days(values.dropna(), "%Y%m%d")).any() else "%Y%m%d"
     texts = _texts(values).dropna()
-    if (
-        not texts.str.contains(r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|^(?:19|20)\d{6}$").mean()
-        > _MOSTLY
-    ):
+    if not texts.str.contains(_DATE).mean() > _MOSTLY:
         return ""
     formats = _DATE_FORMATS[1:]
     return next((f for f in formats if (~np.isnan(_days(texts, f))).mean() >= _MOSTLY), "")
