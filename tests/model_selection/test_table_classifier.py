@@ -117,7 +117,7 @@ def test_classes_and_examples_from_tables(data, tables, model):
     np.testing.assert_allclose(changed.decision_function(new, **options), expected, rtol=1e-6)
     by_name = {"new one": classes.iloc[0].to_dict(), "other": classes.iloc[1].to_dict()}
     assert {"new one", "other"} <= set(changed.add_classes(by_name).classes_)
-    with pytest.raises(ValueError, match="The class table has no columns 'kind'"):
+    with pytest.raises(ValueError, match="The class table: There are no columns 'kind'; the table"):
         changed.add_classes(classes.iloc[:1].drop(columns="kind").assign(z=1).set_axis(["x"]))
     few = np.arange(0, len(new), 10)
     changed.add_examples(new.iloc[few], data.y_test_unseen[few])

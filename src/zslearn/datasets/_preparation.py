@@ -302,8 +302,13 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def _class_numbers(self, table: pd.DataFrame) -> pd.DataFrame:
         """The numbers of a class table, with the labels in the index."""
-        names = self.get_feature_names_out().tolist()
-        numbers = pd.DataFrame(self.transform(table), index=table.index, columns=names)
+        try:
+            rows = self.transform(table)
+        except ValueError as error:
+            raise ValueError(f"The class table: {error}") from error
+        numbers = pd.DataFrame(
+            rows, index=table.index, columns=self.get_feature_names_out().tolist()
+        )
         numbers.attrs = dict(table.attrs)
         return numbers
 

@@ -29,7 +29,7 @@ from zslearn._utils._array import (
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import name_some, no_user_warnings, warn_user
+from zslearn._utils._messages import no_user_warnings, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import (
     SCALING,
@@ -570,13 +570,6 @@ class TableClassifier(ZeroShotMetaClassifier):
         raw = {c.name for c in self.attributes_.columns_ if c.outputs}
         if outputs != raw and outputs <= set(map(str, table.columns)):
             return signatures
-        unknown = set(map(str, table.columns)) - set(self.attributes_.feature_names_in_)
-        if unknown and not raw <= set(map(str, table.columns)):
-            missing = sorted(raw - set(map(str, table.columns)))
-            raise ValueError(
-                f"The class table has no columns {name_some(missing)}, by which the model was "
-                f"fitted; it has {name_some(table.columns)}."
-            )
         return self.attributes_._class_numbers(table)
 
     def _inner_features(self, X: Any) -> Any:
