@@ -17,6 +17,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 from sklearn.svm import NuSVR
 
+from golden_problem import GoldenProblem
 from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, HAT, CMTStar
 from zslearn.calibration import CalibratedStacking
@@ -479,24 +480,13 @@ def test_distance_score_names_what_is_missing(problem):
 
 @pytest.fixture(scope="module")
 def golden(golden_arrays):
-    data = golden_arrays("tiny_ps_data")
-    tables = {
-        "X": data["X"].astype(float),
-        "y": data["Y"],
-        "train": data["tr_loc"] - 1,
-        "seen": data["te_loc_seen"] - 1,
-        "unseen": data["te_loc"] - 1,
-        "signatures": pd.DataFrame(data["attr2"] / 100, index=np.arange(1, 21)),
-        "order": data["class_order"] - 1,
-        "median": float(golden_arrays("tiny_ps_sig")["median_L2"]),
-    }
-    return tables
+    return GoldenProblem(golden_arrays)
 
 
 def _golden_fit(golden, **params):
-    model = EXEM(signature_scale=golden["median"], **params)
-    train = golden["train"]
-    return model.fit(golden["X"][train], golden["y"][train], signatures=golden["signatures"])
+    model = EXEM(signature_scale=golden.median, **params)
+    train = golden.train
+    return model.fit(golden.X[train], golden.Y[train], signatures=golden.signatures)
 
 
 FIXED = {"n_components": 20, "C": 1.0, "nu": 0.5, "gamma": 0.5}
@@ -516,12 +506,12 @@ def test_golden_intermediate_arrays(golden, golden_arrays):
     np.testing.assert_allclose(model.components_.T * signs, want["fixed_V"][:, :20], atol=1e-11)
     np.testing.assert_allclose(model.exemplars_ * signs, want["fixed_mean_Xtr"], atol=1e-12)
     np.testing.assert_allclose(model.within_std_, want["fixed_avg_std_Xtr"], atol=1e-12)
-    train = golden["train"]
-    statistics = ClassStatistics.from_samples(golden["X"][train], golden["y"][train], factors=True)
+    train = golden.train
+    statistics = ClassStatistics.from_samples(golden.X[train], golden.Y[train], factors=True)
     np.testing.assert_allclose(
         statistics.standard_deviations(model.components_), want["fixed_std_Xtr"], atol=1e-12
     )
-    table = normalize_signatures(golden["signatures"], scale=golden["median"])
+    table = normalize_signatures(golden.signatures, scale=golden.median)
     np.testing.assert_allclose(table, want["fixed_Sig_Y"], atol=1e-12)
     seen, unseen = (want[f"fixed_label_{part}"].astype(int) - 1 for part in ("tr", "te"))
     K = rbf_similarity(table[seen], gamma=0.5)
@@ -557,7 +547,7 @@ class _LibSVM(RegressorMixin, BaseEstimator):
 
 def test_golden_results(golden, golden_arrays):
     want = golden_arrays("tiny_ps_exem")
-    X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
+    X, y = golden.X[golden.unseen], golden.Y[golden.unseen]
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         params = {"distance": distance, **FIXED}
         # With the program's solver and tolerance, the result is the program's.
@@ -595,7 +585,7 @@ def test_golden_distance_given_its_exemplars(golden, golden_arrays):
     }
     exemplars = np.stack([rows[label] for label in model.classes_]) * signs
     model.predict_exemplars = lambda signatures, labels=None: exemplars
-    X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
+    X, y = golden.X[golden.unseen], golden.Y[golden.unseen]
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         found = -exemplar_distance_score(model, X, y, distance=distance)
         assert found == pytest.approx(float(want[f"fixed_dis_{short}"]), abs=1e-10)
@@ -603,8 +593,8 @@ def test_golden_distance_given_its_exemplars(golden, golden_arrays):
 
 def test_golden_generalized(golden, golden_arrays):
     want = golden_arrays("tiny_ps_exem_gzsl")
-    rows = np.concatenate([golden["seen"], golden["unseen"]])
-    X, y = golden["X"][rows], golden["y"][rows]
+    rows = np.concatenate([golden.test_seen, golden.unseen])
+    X, y = golden.X[rows], golden.Y[rows]
     seen, unseen = (want[f"fixed_label_{part}"].astype(int) for part in "SU")
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         model = _golden_fit(golden, distance=distance, **FIXED)
@@ -624,7 +614,7 @@ def test_golden_exemplars_for_another_method(golden, golden_arrays):
         golden,
         **_chosen_by_distance(golden_arrays),
     )
-    found = model.predict_exemplars(golden["signatures"])
+    found = model.predict_exemplars(golden.signatures)
     signs = np.sign((found * want).sum(axis=0))
     np.testing.assert_allclose(found * signs, want, atol=3e-3)
 
@@ -645,14 +635,12 @@ def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
         **_chosen_by_distance(golden_arrays),
         estimator=inner,
     )
-    X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
+    X, y = golden.X[golden.unseen], golden.Y[golden.unseen]
     accuracy = _accuracy(model, X, y)
     assert accuracy == pytest.approx(float(want[f"{name}_fixed_acc_te"]), abs=atol)
-    rows = np.concatenate([golden["seen"], golden["unseen"]])
-    scores = model.decision_function(golden["X"][rows])
-    area = ausuc(
-        golden["y"][rows], scores, classes=model.classes_, seen_classes=model.seen_classes_
-    )
+    rows = np.concatenate([golden.test_seen, golden.unseen])
+    scores = model.decision_function(golden.X[rows])
+    area = ausuc(golden.Y[rows], scores, classes=model.classes_, seen_classes=model.seen_classes_)
     assert area == pytest.approx(float(generalized[f"{name}_fixed_acc_te"]), abs=atol)
 
 

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import ParameterGrid
 from sklearn.preprocessing import normalize
 
+from golden_problem import GoldenProblem
 from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._multiclass import loss_and_slope
 from zslearn.datasets import make_zero_shot
@@ -34,23 +35,12 @@ def fit(problem, *args, **changes):
 # The authors' program.
 
 
-class Golden:
-    """The small problem of the golden files."""
-
-    def __init__(self, load):
-        data, self.sig = load("tiny_ps_data"), load("tiny_ps_sig")
-        self.X, self.Y = data["X"].astype(np.float64), data["Y"]
-        self.signatures = pd.DataFrame(data["attr2"] / 100, index=np.arange(1, 21))
-        self.train, self.unseen = data["tr_loc"] - 1, data["te_loc"] - 1
-        self.test_seen = data["te_loc_seen"] - 1
-        self.class_order = data["class_order"]
-        self.hold = data["CV_hold_ind"] - 1
-        self.load = load
+class Golden(GoldenProblem):
+    """Estimators under the program's conditions."""
 
     def estimator(self, loss, **params):
-        scale = float(self.sig["median_L2"])
         params = {"max_iter": 20_000, "random_state": 0, **params}
-        return SynC(loss, signature_scale=scale, **params)
+        return SynC(loss, signature_scale=self.median, **params)
 
     def with_classifiers(self, loss, W, *, rows=None, gamma):
         """A fitted SynC whose W is replaced by the given one."""
@@ -167,11 +157,6 @@ def test_golden_generalized_scores(golden, loss, kind):
     assert area == pytest.approx(float(expected[prefix + "acc_te"]), abs=1e-12)
 
 
-def folds(golden):
-    """Classes of the five folds, as positions among the seen labels."""
-    return (golden.class_order - 1).reshape(5, 3)
-
-
 @every_loss
 @pytest.mark.parametrize("own", [False, True], ids=["golden W", "own W"])
 @pytest.mark.slow
@@ -181,7 +166,8 @@ def test_golden_cross_validation_grid(golden, loss, own):
     gammas = expected["grid_opt_Sim_scale"]
     powers = (-16, -12, -8)
     grid = np.zeros((5, 3, 3))
-    for f, positions in enumerate(folds(golden)):
+    # Classes of the five folds, as positions among the seen labels.
+    for f, positions in enumerate(golden.class_order.reshape(5, 3)):
         held = seen[positions]
         is_held = np.isin(golden.Y[golden.train], held)
         rows, validation = golden.train[~is_held], golden.train[is_held]
@@ -214,12 +200,11 @@ def test_golden_cross_validation_grid(golden, loss, own):
 def test_golden_generalized_grid(golden, loss):
     """AUSUC, harmonic mean and factor of every fold, from the classifiers the program trained."""
     expected, stored = golden.load("tiny_ps_sync_gzsl"), golden.load("tiny_ps_sync_cvW")
-    data = golden.load("tiny_ps_data")
     gammas = golden.load("tiny_ps_sync")["grid_opt_Sim_scale"]
     splitter = GeneralizedClassKFold(
         5,
-        held_out=data["CV_hold_ind"].astype(int) - 1,
-        class_order=data["class_order"].astype(int) - 1,
+        held_out=golden.held_out,
+        class_order=golden.class_order,
         remainder="drop",
     )
     y = golden.Y[golden.train]
