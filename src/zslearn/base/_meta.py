@@ -22,7 +22,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Array, Floats, is_empty, is_foreign, is_streamed, to_numpy
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    is_empty,
+    is_foreign,
+    is_streamed,
+    is_symbolic,
+    to_numpy,
+)
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
@@ -32,6 +40,7 @@ from zslearn.base._class_statistics import weighted_samples
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._predictor import FITTED_LOCK, Fitted, ZeroShotPredictor
 from zslearn.base._streams import needs_rows
+from zslearn.base._symbolic import transform_array
 from zslearn.signatures._table import SignatureTable
 
 
@@ -564,6 +573,8 @@ class TransformedEmbedding:
 
 def transformed(transformers: Any, rows: Array) -> Array:
     """Apply transformers; the result is of the library and on the device of the rows."""
+    if is_symbolic(rows):
+        return transform_array(transformers, rows)
     if not is_foreign(rows) or get_config()["array_api_dispatch"]:
         return _as_array(transformers.transform(rows))
     # Without array API dispatch, scikit-learn's transformers compute with NumPy.
