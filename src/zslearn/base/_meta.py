@@ -265,16 +265,17 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         return tags
 
 
+def grid_parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
+    """The mappings of a grid, which may be a single one."""
+    return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]
+
+
 def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
     """Grids of a method, with the prefix that its hyper-parameters have in a wrapper."""
-    grids: dict[str, list[dict[str, Sequence[Any]]]] = {}
-    for grid, content in getattr(method, "grids", {}).items():
-        parts = [content] if isinstance(content, Mapping) else content
-        grids[grid] = [
-            {f"{name}__{parameter}": list(values) for parameter, values in part.items()}
-            for part in parts
-        ]
-    return grids
+    return {
+        grid: [{f"{name}__{n}": list(v) for n, v in part.items()} for part in grid_parts(content)]
+        for grid, content in getattr(method, "grids", {}).items()
+    }
 
 
 @dataclass(frozen=True)

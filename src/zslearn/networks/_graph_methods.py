@@ -48,6 +48,7 @@ from zslearn.base._training import Training
 from zslearn.networks._torch_training import (
     NetworkMethod,
     Tensor,
+    descend,
     epochs,
     relu,
     rng_and_seed,
@@ -509,11 +510,9 @@ class GraphMethod(NetworkMethod):
         self.loss_curve_, self.n_iter_ = np.empty(self.max_iter), self.max_iter
         with training_threads(len(inputs) * sum(layer.weight.nelement() for layer in layers)):
             for epoch in epochs(self.max_iter, self.verbose, type(self).__name__):
-                optimizer.zero_grad()
                 predicted = forward(layers, propagations, X, dropout)
                 loss = ((predicted - Y) ** 2).sum() / (2 * len(targets))
-                (weight * loss).backward()
-                optimizer.step()
+                descend(optimizer, weight * loss)
                 self.loss_curve_[epoch] = float(loss.detach())
         self._set_layers([layer.map(lambda part: to_arrays([part])[0]) for layer in layers])
 

@@ -43,7 +43,12 @@ from zslearn._utils._validation import (
     warn_of_dominating,
 )
 from zslearn.signatures._kernels import median_distance
-from zslearn.signatures._views import MultiSignatures, SignatureViews, refuse_partial_views
+from zslearn.signatures._views import (
+    MultiSignatures,
+    SignatureViews,
+    map_views,
+    refuse_partial_views,
+)
 
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
@@ -279,8 +284,7 @@ def with_scaling(signatures: Any, scaling: str | None) -> Any:
     """Copy signatures, with the scaling that a method applies to their columns when fitted."""
     check_scaling(scaling, SCALING)
     if isinstance(signatures, MultiSignatures):
-        views = {name: with_scaling(view, scaling) for name, view in signatures.views.items()}
-        return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
+        return map_views(signatures, lambda view: with_scaling(view, scaling))
     signatures = signatures.copy(deep=False)
     signatures.attrs = {name: v for name, v in signatures.attrs.items() if name != SCALING}
     if scaling is not None:
