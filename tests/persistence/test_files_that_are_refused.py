@@ -534,11 +534,12 @@ def test_a_newer_format_says_so(path, parts):
     assert "Update zslearn" in said
 
 
-def test_an_older_format_says_so(path, parts):
+@pytest.mark.parametrize("version", [1, 2])
+def test_an_older_format_says_so(version, path, parts):
     """The first format had the digest of the whole file, at a fixed place of the header."""
-    text = json.dumps({**parts.content, "format_version": 1, "library_version": "0.9.0"})
+    text = json.dumps({**parts.content, "format_version": version, "library_version": "0.9.0"})
     said = refused(path, put_together(parts, text=text), describes=True)
-    assert "saved by zslearn 0.9.0 in version 1 of the format" in said
+    assert f"saved by zslearn 0.9.0 in version {version} of the format" in said
     assert "save the model again with this version" in said
 
 

@@ -291,16 +291,11 @@ def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list
     """Group settings that differ only in hyper-parameters of the last estimator."""
     groups: dict[str, SettingGroup] = {}
     for index, setting in enumerate(settings):
-        shared = {name: value for name, value in setting.items() if not name.startswith(prefix)}
+        of_last = {n.removeprefix(prefix): v for n, v in setting.items() if n.startswith(prefix)}
+        shared = {name: v for name, v in setting.items() if not name.startswith(prefix)}
         group = groups.setdefault(fingerprint(shared), SettingGroup([], shared, []))
         group.indices.append(index)
-        group.of_last.append(
-            {
-                name.removeprefix(prefix): value
-                for name, value in setting.items()
-                if name.startswith(prefix)
-            }
-        )
+        group.of_last.append(of_last)
     return list(groups.values())
 
 
