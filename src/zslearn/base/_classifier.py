@@ -531,6 +531,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         if parameters is None:
             return
         table = self._described.table
+        self._check_views(table)
         # Unseen classes first, since some methods ignore the signatures of seen classes.
         is_seen = is_among(table.labels, self.seen_classes_)
         some = table.subset(np.sort(np.argsort(is_seen, kind="stable")[:_N_TRIAL_CLASSES]))
