@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 import zslearn
 from zslearn import EXEM, GaussianEXEM, SynC
-from zslearn._utils._messages import InputWarning
 from zslearn._utils._validation import dominating_columns, some_rows
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import load_table, load_xlsa17

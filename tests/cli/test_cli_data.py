@@ -4,9 +4,8 @@ import argparse
 
 import numpy as np
 import pytest
-from scipy.io import savemat
 
-from xlsa17_files import write_data_set, write_standard_split
+from xlsa17_files import write_data_set
 from zslearn.cli import _data, main
 from zslearn.cli._output import add_options
 from zslearn.datasets import ZeroShotDataset, make_zero_shot
@@ -71,18 +70,6 @@ def test_several_splits(home):
     data = _data.load_named(arguments_of("CUB", "--split", "ss-2", "--class-splits", "random"))
     assert list(data.splits) == ["ss-2"]
     assert data.X_test_seen.shape == (0, 5)
-
-
-def test_authors_hold_out(home):
-    write_data_set(home / "xlsa17", "AWA1")
-    write_standard_split(home, "AWA1")
-    (home / "authors").mkdir()
-    held = np.array([1, 2, 11, 12, 21, 22])
-    path = home / "authors" / "AWA1_SS_GZSL_inform.mat"
-    savemat(path, {"tr_hold_ind": held})
-    for word in ("authors", str(path)):
-        data = _data.load_named(arguments_of("AWA1", "--split", "ss", "--hold-out", word))
-        assert data.active_split.test_seen.tolist() == (held - 1).tolist()
 
 
 def test_version(home, capsys):
