@@ -135,10 +135,11 @@ def test_info_describes_a_model_file(model, capsys):
 def test_scaling_of_a_model_file(files, document):
     table = pd.read_csv("seen.csv")
     table.assign(a=1e5 + 1e4 * table["a"]).to_csv("seen.csv", index=False)
-    document(*FIT, "--jobs", "1", "--out", "m.zsl")
-    scaling = document("info", "m.zsl")["scaling"]
-    assert scaling["features"]
-    assert not scaling["signatures"]
+    for chosen in ("standard", "none"):
+        document(*FIT, "--jobs", "1", "--feature-scaling", chosen, "--out", "m.zsl")
+        scaling = document("info", "m.zsl")["scaling"]
+        assert scaling["features"] == ([] if chosen == "none" else [chosen])
+        assert not scaling["signatures"]
 
 
 def test_remove_class(model, capsys):

@@ -30,6 +30,8 @@ from zslearn._utils._messages import name_some, plain
 _logger = logging.getLogger("zslearn")
 
 DATA_VARIABLE = "ZSLEARN_DATA"
+#: Endings of tables in files.
+TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 
 
 def data_home(folder: str | os.PathLike[str] | None = None) -> Path:
@@ -115,8 +117,8 @@ class Budget:
         raise FileLimitError(
             f"{self.path}: reading it takes about {_amount(self._taken + n_bytes)} of memory, more "
             f"than the {allowed}, so the file may be damaged or malicious. If you trust it, allow "
-            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (max_bytes= "
-            "in Python)."
+            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (in "
+            "Python: max_bytes=)."
         )
 
 

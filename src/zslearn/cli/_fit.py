@@ -119,12 +119,12 @@ def _run_fit(arguments: argparse.Namespace) -> int:
     trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
     images.save_fitted(model, arguments.out, trained, description, method=method)
     note(f"{_summary(samples)}; method: {method}", **_about(samples), method=method)
-    if isinstance(model, TableClassifier) and model.columns_ is not None:
+    fitted = model.estimator_ if isinstance(model, TableClassifier) else model
+    if fitted is not model and model.columns_ is not None:
         note(f"columns: {plain(model.summary())}", columns=model.summary())
-    if isinstance(model, TableClassifier) and model.attributes_ is not None:
+    if fitted is not model and model.attributes_ is not None:
         described = plain(model.attributes_.summary())
         note(f"attributes: {described}", attributes=described)
-    fitted, _ = images.of_numbers(model, None)
     seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
     note(f"{len(seen)} classes with {noun}s, {len(unseen)} described only")
     note(seen_classes=seen, unseen_classes=unseen)
@@ -163,7 +163,7 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     for name in ("keep_features", "out", "none", "taxonomy"):
         setattr(arguments, name, None)
     _, _, model = _fit(arguments)
-    search, _ = images.of_numbers(model, None)
+    search = model.estimator_ if isinstance(model, TableClassifier) else model
     results = getattr(search, "cv_results_", {})
     # Settings are chosen by the first score.
     score = next((name for name in results if name.startswith("mean_test_")), None)
@@ -211,13 +211,15 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
     texts = images.read_class_texts(arguments.describe) if by_text else {}
     drop = set(arguments.drop)
     table = None if by_text else images.read_class_table(arguments.signatures, drop=drop)
+    dropped = set(() if table is None else table.about.get("dropped", ()))
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:
         kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
     samples = images.read_samples(
         arguments.source,
         label=arguments.label,
-        drop=drop,
+        # An option for the class table alone may stand beside images.
+        drop=drop if images.is_feature_table(arguments.source) else drop - dropped,
         id_column=arguments.id,
         described=texts if table is None else table.signatures.index,
         leave_out=arguments.leave_out,
@@ -225,11 +227,7 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
         **_network(arguments),
     )
     _print_skipped(samples)
-    dropped = {
-        *samples.about.get("dropped", ()),
-        *(table.about.get("dropped", ()) if table else ()),
-    }
-    if unknown := sorted(drop - dropped):
+    if unknown := sorted(drop - dropped - set(samples.about.get("dropped", ()))):
         raise ValueError(f"--drop: neither table has the columns {name_some(unknown)}.")
     if table is None:
         say("encoding the descriptions")

@@ -102,33 +102,24 @@ _OF_OTHER_COMMANDS = {
     *("version", "signature_scaling", "feature_scaling", "backbone", "weights", "boxes"),
     *("crop", "method", "classes"),
 }
-#: Python code in messages of the library, as a pattern → what to do on the command line.
-_CODE = {
-    r"signatures = zslearn\.signatures\.attribute_signatures\(signatures, "
-    r"signature_scaling='standard'\)": "signature_scaling=standard",
-    r"'standard', or make_pipeline\(StandardScaler\(\), method\)": "standard",
-    r"make_pipeline\(StandardScaler\(\), method\)": "feature_scaling=standard",
-    r"convert them with \.astype\(float\)": "write them as numbers",
-    r"\bwith index=False": "without its index",
-    r"unicodedata\.normalize\('NFC', name\)": "Unicode's NFC",
-    # Remedies that name both the parameter and the option.
-    r"\([\w=.]+; on the command line ": "(",
-    r"\(\w+=, --": "(--",
-    r"(\w+)=True \(--\1\)": "--\\1",
-    r" \(\w+= in Python\)": "",
-    # Methods that are commands.
+#: Words that messages of the library write for Python alone, as a pattern → those for options.
+_WORDS = {
+    r" \(in Python: [^()]*\)": "",
     r"\b(add|remove)_class(?:es)?\b": r"\1-class",
     r"\badd_examples\b": "add-examples",
 }
-_VALUE = r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|(?P<none>…?(?=[,;:).]?(?:\s|$)))"
+_VALUE = (
+    r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|'(?P<text>[\w.-]+)'|"
+    r"(?P<none>…?(?=[,;:).]?(?:\s|$)))"
+)
 _PARAMETER = re.compile(rf"(?<![\w.-])(?P<name>[a-z]\w*)=(?:{_VALUE})?")
 _BARE = re.compile(r"(?<![\w.'\"/-])[a-z]+(?:_[a-z]+)+\b(?![(=])")
 
 
 def in_options(message: str) -> str:
-    """Convert the parameters and code in a message of the library to command-line options."""
-    for code, remedy in _CODE.items():
-        message = re.sub(code, remedy, message)
+    """Convert the parameters in a message of the library to command-line options."""
+    for pattern, words in _WORDS.items():
+        message = re.sub(pattern, words, message)
     message = _PARAMETER.sub(lambda match: _as_option(match) or match[0], message)
     return _BARE.sub(lambda match: _option(match[0]) or match[0], message)
 
@@ -148,6 +139,8 @@ def _as_option(match: re.Match[str]) -> str | None:
         return option
     if match["list"] is not None:
         return f"{option} {match['list']}".replace("', '", "' '")
+    if match["text"] is not None:
+        return f"{option} {match['text']}"
     if match["word"] in ("True", "False"):
         return option if match["word"] == "True" else option.replace("--", "--no-", 1)
     return f"{option} none" if match["word"] else f"{option} "

@@ -26,7 +26,7 @@ from zslearn._utils._messages import (
     refuse_equal_labels,
     warn_user,
 )
-from zslearn._utils._reading import limit_reading, read_lines
+from zslearn._utils._reading import TABLE_ENDINGS, limit_reading, read_lines
 from zslearn._utils._validation import (
     as_pandas,
     check_scaling,
@@ -42,7 +42,6 @@ from zslearn.datasets._array_files import LABELS, read_array, read_member, read_
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
 from zslearn.datasets._preparation import TablePreparation, counts_rows, prepare_classes
 from zslearn.datasets._signature_files import (
-    TABLE_ENDINGS,
     TEXT_ENDINGS,
     fits_64_bits,
     is_whole,
@@ -278,7 +277,7 @@ def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, 
     if unknown := [name for name in drop if name not in names]:
         near = did_you_mean(unknown[0], names)
         raise ValueError(
-            f"{where}: drop names {name_some(unknown)}; there is no such column among "
+            f"{where}: drop= names {name_some(unknown)}; there is no such column among "
             f"{name_some(names)}.{near}"
         )
     left = [table.drop(columns=drop, errors="ignore") for table in tables]
@@ -308,8 +307,8 @@ def _chosen_scaling(
     if scaling not in (None, "auto"):
         return scaling
     remedy = (
-        "Standardise the features with feature_scaling='standard', or "
-        "make_pipeline(StandardScaler(), method)."
+        "Standardise the features with feature_scaling='standard' (in Python: or with "
+        "StandardScaler in a pipeline)."
     )
     if scaling == "auto":
         remedy = (

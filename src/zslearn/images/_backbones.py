@@ -354,7 +354,7 @@ def _local(name: str, path: Path | None) -> _Network:
     """A network of the paper, whose weights come from a file."""
     if path is None:
         raise ValueError(
-            f"The backbone {name} needs a weights file (weights=, --weights): a state_dict with "
+            f"The backbone {name} needs a weights file (weights=): a state_dict with "
             "torchvision's names, as .pth or .safetensors."
         )
     module, features = build_network(name)

@@ -215,9 +215,10 @@ def read_samples(
         raise FileNotFoundError(f"There is no file or folder {plain(source)}.")
     is_table = is_feature_table(path)
     has_features = is_table or path.suffix == ".npz"
-    for name, value in (("label", label), ("id", id_column)):
+    for name, value in (("label", label), ("id", id_column), ("drop", sorted(drop) or None)):
         if value is not None and not is_table:
-            raise ValueError(f"{name}= is for tables of features; {plain(source)} is not one.")
+            given = f"drop={value}" if name == "drop" else f"{name}="
+            raise ValueError(f"{given} is for tables of features; {plain(source)} is not one.")
     for name in ("backbone", "weights", "boxes", "crop"):
         if options.get(name) is not None and has_features:
             raise ValueError(f"{name}= is for images; {plain(source)} holds features.")

@@ -91,7 +91,7 @@ def fit_samples(
         How the numbers of a table are scaled. "auto" chooses on held-out classes for each method,
         and leaves arrays of features unchanged.
     row_norm : {"auto", "l2"} or None, default="auto"
-        Whether rows of a table are normalised to unit length; "auto" chooses.
+        Whether rows are normalised to unit length; "auto" chooses for tables.
     signature_scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
         How the numbers of the class table are scaled; "auto" chooses for tables, and is that of
         :func:`~zslearn.signatures.scale_signatures` for images.
@@ -134,7 +134,9 @@ def fit_samples(
             raise ValueError(f"The taxonomy has no row for {name_some(missing)}.")
         hierarchy = taxonomy_hierarchy(taxonomy.loc[signatures.index])
     X, y = _training(samples, signatures, list(leave_out))
-    if feature_scaling not in ("auto", None) and not hasattr(X, "columns"):
+    has_names = hasattr(X, "columns")
+    if not has_names and (feature_scaling not in (AUTO, None) or row_norm != AUTO):
+        feature_scaling = None if feature_scaling == AUTO else feature_scaling
         X = pd.DataFrame(X).add_prefix("column ")
     choices = TableChoices(X, y, signatures)
     is_small = choices.columns is not None and X.size < _SMALL_TABLE
@@ -177,7 +179,7 @@ def fit_samples(
             )
     if choice.columns is None and choice.attributes is None:
         return model
-    return TableClassifier.from_fitted(choice, model)
+    return TableClassifier.from_fitted(choice, model, has_names=has_names)
 
 
 def _tune(
@@ -292,13 +294,11 @@ def estimators_of(model: Any) -> list[Any]:
             return found
 
 
-def of_numbers(model: Any, X: Any) -> tuple[Any, Any]:
-    """The model inside a :class:`TableClassifier`, and the numbers of a table; others unchanged."""
+def prepared(model: Any, X: Any) -> tuple[Any, Any]:
+    """The model inside a :class:`TableClassifier`, and its prepared samples; others unchanged."""
     if not isinstance(model, TableClassifier):
         return model, X
-    if X is None or model.columns_ is None:
-        return model.estimator_, X
-    return model.estimator_, model.columns_.transform(X)
+    return model.estimator_, X if model.columns_ is None else model.columns_.transform(X)
 
 
 def adaptation_of(model: Any) -> Adaptation:

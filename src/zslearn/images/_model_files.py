@@ -31,7 +31,7 @@ from zslearn.datasets import TablePreparation
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.images._describing import Description, describe_in_text
 from zslearn.images._features import read_samples, refuse_other_features
-from zslearn.images._fitting import adaptation_of, estimators_of, of_numbers
+from zslearn.images._fitting import adaptation_of, estimators_of, prepared
 from zslearn.images._samples import Samples, check_labels, is_feature_table, row_digests
 from zslearn.model_selection import TableClassifier, ZeroShotPipeline
 from zslearn.persistence import ModelFile, read_model, save
@@ -77,7 +77,7 @@ def save_fitted(
         Name of the method.
     """
     features = {key: samples.about[key] for key in _RECORD if key in samples.about}
-    if isinstance(model, TableClassifier) and model.columns_ is not None:
+    if isinstance(samples.X, pd.DataFrame) and isinstance(model, TableClassifier):
         # Columns that are dropped need not be in further tables.
         used = [column.name for column in model.columns_.columns_ if column.outputs]
         features |= {"columns": used, "n_features": len(used)}
@@ -94,7 +94,7 @@ def save_fitted(
             "labels": [] if kept.y is None else kept.y.tolist(),
         },
     }
-    _, numbers = of_numbers(model, kept.X)
+    _, numbers = prepared(model, kept.X)
     extras: dict[str, Any] = {"training_features": np.asarray(numbers, dtype=np.float32)}
     if samples.digests:
         extras["training_digests"] = np.asarray(samples.digests, dtype=np.str_)
@@ -290,7 +290,7 @@ def encoder_for_model(
         raise ValueError(
             f"{model_name} names the text encoder {plain(named, 100)!r}, which is not built in. "
             "Folders named by a file are not read; if you trust this one, name it yourself with "
-            "--text-encoder st:FOLDER (encoder= in Python)."
+            "--text-encoder st:FOLDER (in Python: encoder=)."
         )
     if encoder is not None and is_known and encoder != named:
         raise ValueError(
@@ -580,7 +580,7 @@ def summarize_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         "n_features": int(model.n_features_in_),
         "attributes": [list(names) for names in described.columns],
         "scaling": {
-            "features": steps,
+            "features": [step for step in steps if step],
             "rows": getattr(method, "feature_norm", None),
             "signatures": list(described.scalings),
         },
@@ -589,9 +589,9 @@ def summarize_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     }
 
 
-def _scaling_of(step: Any) -> str:
-    """How a step scales features."""
-    return str(step.scaling) if isinstance(step, TablePreparation) else type(step).__name__
+def _scaling_of(step: Any) -> str | None:
+    """How a step scales features, if it does."""
+    return step.scaling if isinstance(step, TablePreparation) else type(step).__name__
 
 
 def _transformers(part: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import row_blocks, to_numpy, unit_rows
 from zslearn.base import ClassScorer, Embedding, ZeroShotPredictor
-from zslearn.images._fitting import of_numbers
+from zslearn.images._fitting import prepared
 from zslearn.inspection import Explanation, TrainingPictures, explain
 from zslearn.persistence import ModelFile
 
@@ -150,7 +150,7 @@ def explain_predictions(
 
     The nearest training images are included if the file has a valid record of them.
     """
-    model, rows = of_numbers(file.model, X)
+    model, rows = prepared(file.model, X)
     return explain(model, rows, classes=classes, training=_training_pictures(file, model))
 
 

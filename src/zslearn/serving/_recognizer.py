@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats
 from zslearn._utils._files import locked, remove_stale
 from zslearn._utils._messages import composed, did_you_mean, name_some, no_user_warnings, plain
+from zslearn._utils._reading import TABLE_ENDINGS
 from zslearn.calibration import NoneOfThese, PredictionSets, RankPredictor
 from zslearn.images import (
     Samples,
@@ -113,8 +114,6 @@ class Refusal(Exception):
         self.retry_after = retry_after
 
 
-#: Endings of table files; others are read as CSV.
-TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 #: Longest name of a class, in characters.
 MAX_NAME = 200
 #: Larger values are useless to every method, and their squares overflow.
@@ -286,7 +285,8 @@ class State:
 
 def columns_of(model: Any) -> list[Any] | None:
     """The columns that a model fitted on a table uses; None for other models."""
-    if not isinstance(model, TableClassifier) or model.columns_ is None:
+    # A model of image features may have scaled features, which are no table.
+    if not isinstance(model, TableClassifier) or not hasattr(model, "feature_names_in_"):
         return None
     return [column for column in model.columns_.columns_ if column.outputs]
 
@@ -296,9 +296,13 @@ def _are_samples(samples: Any, n_samples: int, model: Any) -> bool:
     if isinstance(samples, np.ndarray):
         return samples.shape == (n_samples, model.n_features_in_)
     cells = (float, int, str, bool, type(None))
-    return len(samples) == n_samples and all(
-        isinstance(row, dict) and all(isinstance(cell, cells) for cell in row.values())
-        for row in samples
+    return (
+        isinstance(samples, list)
+        and len(samples) == n_samples
+        and all(
+            isinstance(row, dict) and all(isinstance(cell, cells) for cell in row.values())
+            for row in samples
+        )
     )
 
 

@@ -383,7 +383,7 @@ class Guard:
             return self._limits.body_bytes
         columns = self._recognizer.columns
         n_rows = self._limits.batch if columns is None else self._limits.rows
-        n_rows = self._limits.unlabelled if path == "/adapt" else n_rows
+        n_rows = self._limits.unlabelled if path in ("/adapt", "/suggest") else n_rows
         n_numbers = n_rows * self._recognizer.n_features + len(self._recognizer.attributes)
         n_letters = sum(map(len, self._recognizer.attributes))
         # Every row repeats the names of the columns.
