@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 from zslearn._version import __version__
 
 #: Command → its module and its one-line help. `OPTIONS` of the module maps the command to its
-#: function, whose docstring is the description, and its arguments; or maps each subcommand to its
-#: function, description and arguments.
+#: function, whose docstring is the description, and its arguments; or maps subcommands to theirs.
 _COMMANDS = {
     "demo": ("_bench", "recognise letters without training images"),
     "data": ("_data", "list, show, download and check data sets"),
@@ -110,7 +109,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
         else:
             command = commands.add_parser(name, help=line, description=line)
         if name in words:
-            _add_command(command, importlib.import_module(f"zslearn.cli.{module}"), name)
+            options = importlib.import_module(f"zslearn.cli.{module}").OPTIONS
+            _add_command(command, options[name])
     return parser
 
 
@@ -120,25 +120,23 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, action="store_true", help=text)
 
 
-def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> None:
-    """Add the arguments of a command, or its subcommands."""
+def _add_command(parser: argparse.ArgumentParser, options: Any) -> None:
+    """Add the function and the arguments of a command, or its subcommands."""
     from zslearn.cli._output import add_options
 
-    options = module.OPTIONS[name]
-    if not isinstance(options, dict):
-        run, *rows = options
-        parser.description = inspect.getdoc(run)
-        add_options(parser, *rows)
-        _add_flags(parser)
-        parser.set_defaults(run=run, flags=frozenset(parser._option_string_actions))
+    if isinstance(options, dict):
+        words = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(options))
+        for word, rows in options.items():
+            first = str(inspect.getdoc(rows[0])).partition("\n")[0]
+            _add_command(words.add_parser(word, help=f"{first[0].lower()}{first[1:-1]}"), rows)
         return
-    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(options))
-    for word, (run, about, *rows) in options.items():
-        text = f"{about[0].upper()}{about[1:]}."
-        command = commands.add_parser(word, help=about.partition(";")[0], description=text)
-        add_options(command, *rows)
-        _add_flags(command)
-        command.set_defaults(run=run, flags=frozenset(command._option_string_actions))
+    run, *rows = options
+    parser.description = inspect.getdoc(run)
+    add_options(parser, *rows)
+    _add_flags(parser)
+    known = parser._option_string_actions
+    is_file = "--out" in known and known["--out"].metavar == "FILE"
+    parser.set_defaults(run=run, flags=frozenset(known), writes_file=is_file)
 
 
 def _reason(error: Exception) -> str:
@@ -201,9 +199,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     _complete()
     given = sys.argv[1:] if argv is None else list(argv)
     words = _joined([word for word in given if word not in _FLAGS])
-    if words == ["--version"]:
-        print(f"zslearn {__version__}")
-        return 0
     arguments = _parser(words).parse_args(words)
     arguments.words, arguments.debug = words, "--debug" in given
     try:
@@ -219,6 +214,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
     """Run a command, report an error in one line, and print the document for `--json`."""
+    from zslearn._utils._files import refuse_unwritable
     from zslearn._utils._messages import each_warning_once, plain
     from zslearn._utils._reading import text_format
     from zslearn.cli._output import Report, in_options, reporting, warnings_as_lines
@@ -230,7 +226,9 @@ def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
             names = ("sep", "decimal", "encoding")
             read_as = text_format(**{name: getattr(arguments, name, None) for name in names})
             with _log_to_stderr(level), warnings_as_lines(), each_warning_once(), read_as:
-                status = arguments.run(arguments)
+                if arguments.writes_file and arguments.out is not None:
+                    refuse_unwritable(arguments.out)
+                status = arguments.run(arguments) or 0
         except BrokenPipeError:
             raise
         except Exception as error:

@@ -285,8 +285,9 @@ class State:
 
 def columns_of(model: Any) -> list[Any] | None:
     """The columns that a model fitted on a table uses; None for other models."""
-    # A model of image features may have scaled features, which are no table.
-    if not isinstance(model, TableClassifier) or not hasattr(model, "feature_names_in_"):
+    # Image features may be scaled, too, but have no names.
+    has_names = isinstance(model, TableClassifier) and hasattr(model, "feature_names_in_")
+    if not has_names or model.columns_ is None:
         return None
     return [column for column in model.columns_.columns_ if column.outputs]
 
