@@ -7,7 +7,7 @@ import pytest
 from scipy.io import savemat
 
 from xlsa17_files import write_data_set, write_standard_split
-from zslearn.cli import _data, main
+from zslearn.cli import main
 from zslearn.cli._output import add_options
 from zslearn.datasets import ZeroShotDataset, make_zero_shot
 
@@ -109,7 +109,7 @@ def test_glyphs_have_class_splits(monkeypatch):
         small.X, small.y, small.signatures, dict.fromkeys(names, small.active_split), "ns",
         "glyphs", "pixels",
     )  # fmt: skip
-    monkeypatch.setattr(_data, "load_glyphs", lambda progress: data)
+    monkeypatch.setattr("zslearn.datasets.load_glyphs", lambda progress: data)
     for words, expected in (
         ([], ["ns"]),
         (["--split", "ss"], ["ss-1", "ss-2"]),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import sys
 import warnings
@@ -79,11 +78,12 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     if arguments.authors is not None and arguments.protocol != "authors":
         raise ValueError("--authors is for --protocol authors.")
     data = load_named(arguments)
-    on_workers = arguments.cluster is not None
-    with (
-        on_cluster(arguments.cluster) if on_workers else nullcontext(),
-        warnings.catch_warnings(),
-    ):
+    address, ranks = arguments.cluster, None
+    if arguments.taxonomy is not None:
+        # Labels of the data set may be numbers.
+        label_of = {str(label): label for label in data.signatures.index}
+        ranks = read_ranks(arguments.taxonomy).rename(index=label_of)
+    with nullcontext() if address is None else on_cluster(address), warnings.catch_warnings():
         # Failures are reported below, with their reasons.
         warnings.filterwarnings("ignore", "Runs failed", FitFailedWarning)
         paths = experiments.run_benchmark(
@@ -94,10 +94,10 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             splits=arguments.split,
             **out.values_of(arguments, "seeds", "protocol", "authors", "grid", "resume"),
             **out.values_of(arguments, "shots", "unlabelled", "subset"),
-            taxonomy=None if arguments.taxonomy is None else _ranks(arguments.taxonomy, data),
-            n_jobs=-1 if on_workers else arguments.jobs,
+            taxonomy=ranks,
+            n_jobs=arguments.jobs if address is None else -1,
             progress=True,
-            command=_command(arguments),
+            command=plain(arguments.command_line),
             say=out.say,
         )
     records, failed = experiments.read_records(paths), experiments.read_failures(paths)
@@ -119,17 +119,6 @@ def _run_bench(arguments: argparse.Namespace) -> int:
 def _note(text: str) -> None:
     """Say what was done on standard error, so that results can be piped."""
     out.say(f"zslearn: {text}", "")
-
-
-def _ranks(path: Path, data: ZeroShotDataset) -> pd.DataFrame:
-    """Read taxonomic ranks, indexed by the labels of a data set, which may be numbers."""
-    ranks = read_ranks(path)
-    label_of = {str(label): label for label in data.signatures.index}
-    return ranks.set_axis([label_of.get(name, name) for name in ranks.index], axis=0)
-
-
-def _command(arguments: argparse.Namespace) -> str:
-    return shlex.join(["zslearn", *map(plain, arguments.words)])
 
 
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
@@ -195,6 +184,7 @@ def _run_analyze(arguments: argparse.Namespace) -> None:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
     options = out.values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "forms")
     options |= {"n_splits": arguments.folds, "retune": arguments.retune or None}
+    given = {name: value for name, value in options.items() if value is not None}
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
         data = load_named(arguments)
@@ -208,11 +198,10 @@ def _run_analyze(arguments: argparse.Namespace) -> None:
         progress=True,
         n_jobs=arguments.jobs,
         say=out.say,
-        command=_command(arguments),
-        **{name: value for name, value in options.items() if value is not None},
+        command=plain(arguments.command_line),
+        **given,
     )
-    where = "" if data is None else f" of {data.name}"
-    title = f"{arguments.analysis}{where}: {analysis.title}"
+    title = f"{arguments.analysis}{f' of {data.name}' if data else ''}: {analysis.title}"
     summary = analyses.summarize_analysis(frame)
     numbers = analyses.summarize_analysis(frame, as_text=False)
     out.print_table(summary, title=title, name="results", values=numbers)

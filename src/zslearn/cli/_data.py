@@ -11,24 +11,12 @@ from typing import Any
 
 import pandas as pd
 
+from zslearn import datasets
 from zslearn._utils._messages import did_you_mean, name_some, plain
 from zslearn.cli import _output as out
-from zslearn.datasets import (
-    ARCHIVES,
-    XLSA17,
-    ZeroShotDataset,
-    check_data,
-    fetch_archive,
-    load_glyphs,
-    load_imagenet,
-    load_table,
-    load_xlsa17,
-    read_signature_table,
-    write_example,
-)
 
 _GLYPHS = "225 Latin letters in 16 typefaces, rendered locally; no download"
-_NAMES = ("glyphs", *XLSA17)
+_NAMES = ("glyphs", *datasets.XLSA17)
 
 
 def _known_name(word: str, names: Sequence[str], more: str = "") -> str:
@@ -96,7 +84,7 @@ DATA_OPTIONS = (
 )
 
 
-def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
+def load_named(arguments: argparse.Namespace) -> datasets.ZeroShotDataset:
     """Load the data set and the splits selected by `DATA_OPTIONS`; the first split is active."""
     if arguments.name is None and arguments.split and arguments.split[-1] in _NAMES:
         name = arguments.split[-1]
@@ -114,7 +102,7 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
             raise ValueError("--signatures of glyphs takes one table (.csv, .parquet).")
         data = _load_glyphs(arguments)
     else:
-        data = load_xlsa17(
+        data = datasets.load_xlsa17(
             arguments.name,
             features=arguments.features or "res101.mat",
             split=arguments.split or "ns",
@@ -124,7 +112,7 @@ def load_named(arguments: argparse.Namespace) -> ZeroShotDataset:
         )
     if table is None:
         return data
-    signatures = read_signature_table(table)
+    signatures = datasets.read_signature_table(table)
     if lacking := [label for label in data.signatures.index if label not in signatures.index]:
         raise ValueError(f"{plain(table)} has no row for {name_some(lacking)} of {data.name}.")
     described = data.with_signatures(signatures.loc[list(data.signatures.index)])
@@ -142,17 +130,17 @@ def _unwrapped(words: list[str] | None) -> str | list[str] | None:
     return words[0] if words and len(words) == 1 else words
 
 
-def _load_glyphs(arguments: argparse.Namespace) -> ZeroShotDataset:
+def _load_glyphs(arguments: argparse.Namespace) -> datasets.ZeroShotDataset:
     """Load the glyphs with the chosen splits."""
     if option := _given(arguments, (*_NAMED[1:], *DATA_OPTIONS[2:4])):
         raise ValueError(f"{option} cannot be used with glyphs, whose files are fixed.")
-    data = load_glyphs(progress=True)
+    data = datasets.load_glyphs(progress=True)
     class_splits = [name for name in data.splits if name.startswith("ss-")]
     chosen = [class_splits if name == "ss" else [name] for name in arguments.split or ["ns"]]
     return data.with_splits(list(dict.fromkeys(name for names in chosen for name in names)))
 
 
-def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
+def _load_own(arguments: argparse.Namespace) -> datasets.ZeroShotDataset:
     """Load the user's own data from a folder, a table or several files."""
     source = arguments.name if arguments.features_file is None else arguments.features_file
     if source is None:
@@ -173,8 +161,10 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
         others = (arguments.labels_file, arguments.label, arguments.unseen, arguments.drop)
         if signatures is None or any(word is not None for word in others):
             raise ValueError(f"{source} has one file per class; give only --signatures with it.")
-        return load_imagenet(source, read_signature_table(signatures), test_seen=hold_out or 0)
-    return load_table(
+        return datasets.load_imagenet(
+            source, datasets.read_signature_table(signatures), test_seen=hold_out or 0
+        )
+    return datasets.load_table(
         source,
         arguments.labels_file,
         signatures,
@@ -191,7 +181,7 @@ def _load_own(arguments: argparse.Namespace) -> ZeroShotDataset:
 def _run_list(arguments: argparse.Namespace) -> None:
     """List the data sets."""
     rows = {"glyphs": (_GLYPHS, "yes")}
-    rows |= {name: (found.about, found.status()) for name, found in XLSA17.items()}
+    rows |= {name: (found.about, found.status()) for name, found in datasets.XLSA17.items()}
     table = pd.DataFrame.from_dict(rows, orient="index", columns=["description", "available"])
     out.print_table(table.rename_axis("name"), title="Data sets", name="data_sets")
 
@@ -227,19 +217,19 @@ def _run_table(arguments: argparse.Namespace) -> None:
 
 def _run_fetch(arguments: argparse.Namespace) -> None:
     """Download an archive of data sets; interrupted downloads resume."""
-    folder = fetch_archive(arguments.name, arguments.to, progress=True, say=out.say)
+    folder = datasets.fetch_archive(arguments.name, arguments.to, progress=True, say=out.say)
     out.result(str(folder), folder=folder)
 
 
 def _run_example(arguments: argparse.Namespace) -> None:
     """Write example data: coloured shapes, as a table of measurements or as pictures."""
-    files = write_example(arguments.kind, arguments.folder)
+    files = datasets.write_example(arguments.kind, arguments.folder)
     out.result("\n".join(map(str, files)), files=files)
 
 
 def _run_check(arguments: argparse.Namespace) -> int:
     """List the data sets in a folder and their problems; exits with 1 if there are any."""
-    report = check_data(arguments.folder)
+    report = datasets.check_data(arguments.folder)
     out.print_table(report.table, title="Data sets", name="data_sets")
     for line in report.notes:
         out.result(f"note: {plain(line)}")
@@ -250,7 +240,7 @@ def _run_check(arguments: argparse.Namespace) -> int:
     return 1 if report.problems else 0
 
 
-_ARCHIVES = [*ARCHIVES, *XLSA17]
+_ARCHIVES = [*datasets.ARCHIVES, *datasets.XLSA17]
 _HOME = "folder of the data sets (default: ZSLEARN_DATA)"
 OPTIONS = {
     "data": {

@@ -61,9 +61,8 @@ def _print_skipped(samples: images.Samples) -> None:
 
 def _summary(samples: images.Samples) -> tuple[str, dict[str, Any]]:
     """Summarise samples in one line, and as values."""
-    source, noun = (
-        ("a table", "columns") if _is_table(samples) else ("an unknown network", "features")
-    )
+    is_table = "columns" in samples.about
+    source, noun = ("a table", "columns") if is_table else ("an unknown network", "features")
     classes = None if samples.y is None else sorted(set(samples.y.tolist()))
     parts = [
         out.counted(len(samples), samples.row_noun),
@@ -80,13 +79,10 @@ def _summary(samples: images.Samples) -> tuple[str, dict[str, Any]]:
     }
 
 
-def _is_table(samples: images.Samples) -> bool:
-    return "columns" in samples.about
-
-
 def _id_column(samples: images.Samples) -> str:
     """The title of the column with the names of samples."""
-    return str(samples.about.get("id", "row")) if _is_table(samples) else samples.row_noun
+    is_table = "columns" in samples.about
+    return str(samples.about.get("id", "row")) if is_table else samples.row_noun
 
 
 def _run_show(arguments: argparse.Namespace) -> None:
@@ -116,23 +112,20 @@ def _run_fit(arguments: argparse.Namespace) -> None:
         described = plain(model.attributes_.summary())
         out.note(f"attributes: {described}", attributes=described)
     seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
-    out.note(f"{len(seen)} classes with {noun}s, {len(unseen)} described only")
-    out.note(seen_classes=seen, unseen_classes=unseen)
-    if unseen:
-        out.note(f"described only: {name_some(unseen, 10)}")
+    known = f"{len(seen)} classes with {noun}s, {len(unseen)} described only"
+    out.note(known, seen_classes=seen, unseen_classes=unseen)
+    out.note(f"described only: {name_some(unseen, 10)}" if unseen else "")
     if arguments.method == "auto" and method != LEADING_METHODS[0]:
         out.note(
             "to add examples, adapt the model or correct it in serve later, fit it with --method "
             f"{LEADING_METHODS[0]!r}"
         )
     if arguments.none is not None:
-        rates = {
-            name: getattr(fitted, f"{name}_") for name in ("false_alarm_rate", "detection_rate")
-        }
         out.note(
             f"none of these: {fitted.false_alarm_rate_:.3f} of {noun}s of known classes and "
             f"{fitted.detection_rate_:.3f} of others are rejected (held-out classes)",
-            **rates,
+            false_alarm_rate=fitted.false_alarm_rate_,
+            detection_rate=fitted.detection_rate_,
         )
     if arguments.taxonomy is not None:
         out.note(
@@ -392,8 +385,17 @@ def _run_add_class(arguments: argparse.Namespace) -> None:
     texts = [arguments.name, arguments.text]
     if (arguments.table is None) != all(texts) or (arguments.table is not None and any(texts)):
         raise ValueError("Give either a table of classes, or --name and --text.")
+    about = describe(arguments.model).get("about")
+    described = about.get("signatures") if isinstance(about, dict) else None
+    by_text = isinstance(described, dict) and described.get("kind") == "text"
+    if arguments.table is None:
+        description: Any = {arguments.name: [arguments.text]}
+    elif by_text:
+        description = images.read_class_texts(arguments.table)
+    else:
+        description = images.read_class_table(arguments.table).signatures
     options = {"out": arguments.out, "encoder": arguments.text_encoder}
-    labels = images.add_classes_to_file(arguments.model, _description(arguments), **options)
+    labels = images.add_classes_to_file(arguments.model, description, **options)
     out.note(f"added {name_some(labels, 10)}", added=labels)
     out.wrote(arguments.out or arguments.model)
 
@@ -408,17 +410,6 @@ def _run_remove_class(arguments: argparse.Namespace) -> None:
     what = f"removed {name_some(names, 10)}; {out.counted(len(left), 'class', 'es')} left"
     out.note(what, removed=names, classes=left)
     out.wrote(arguments.out or arguments.model)
-
-
-def _description(arguments: argparse.Namespace) -> Any:
-    """Read texts or attributes, like those that describe the classes of the model."""
-    if arguments.table is None:
-        return {arguments.name: [arguments.text]}
-    about = describe(arguments.model).get("about")
-    signatures = about.get("signatures") if isinstance(about, dict) else None
-    if isinstance(signatures, dict) and signatures.get("kind") == "text":
-        return images.read_class_texts(arguments.table)
-    return images.read_class_table(arguments.table).signatures
 
 
 def _run_add_examples(arguments: argparse.Namespace) -> None:

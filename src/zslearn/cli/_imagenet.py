@@ -112,7 +112,7 @@ _METHODS = f"some of {', '.join(experiments.TRACK_METHODS)} (default: ESZSL SGCN
 _RECIPE = "training of graph methods: short (minutes on a CPU), or as published"
 _GRAPH = "graph for graph methods: the classes and their ancestors, or all 32,324 nodes"
 OPTIONS = {
-    "bench-imagenet": (
+    "bench imagenet": (
         _run_bench_imagenet,
         ("folder", "FOLDER", ..., _FOLDER),
         ("--signatures", "KIND=FILE…", ..., _SIGNATURES),
@@ -130,7 +130,7 @@ OPTIONS = {
         ("--out", "FOLDER", Path("runs-imagenet"), "folder for the records"),
         out.jobs(),
     ),
-    "demo-imagenet": (
+    "demo imagenet": (
         _run_demo_imagenet,
         ("--network", [*LAST_LAYERS], next(iter(LAST_LAYERS)), "pretrained network"),
         ("--methods", "METHOD…", ["ESZSL", "SGCN"], _METHODS),

@@ -6,6 +6,8 @@ import argparse
 import os
 import platform
 import re
+from collections.abc import Callable
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 
@@ -25,14 +27,14 @@ def _run_info(arguments: argparse.Namespace) -> None:
     if arguments.model is not None:
         _describe(arguments.model)
         return
-    found, missing = _packages()
     lines = {
         "zslearn": __version__,
         "Python": f"{platform.python_version()}, {platform.platform()}",
-        "packages": ", ".join(found),
-        "missing": ", ".join(missing) or "nothing",
     }
-    for name, query in {"threads": _threads, "device": _device, "data": _data}.items():
+    missing = partial(_packages, missing=True)
+    queries: list[Callable[[], str]] = [_packages, missing, _threads, _device, _data]
+    names = ("packages", "missing", "threads", "device", "data")
+    for name, query in zip(names, queries, strict=True):
         try:
             lines[name] = query()
         except Exception as error:  # the installation may be broken
@@ -71,15 +73,11 @@ def _describe(model: Path) -> None:
     out.note(**found)
 
 
-def _packages() -> tuple[list[str], list[str]]:
-    """Installed dependencies with their versions, and missing ones with their extra."""
+def _packages(*, missing: bool = False) -> str:
+    """Installed dependencies with their versions, or missing ones with their extra."""
     found: dict[str, str] = {}
-    missing: dict[str, str] = {}
-    try:
-        requirements = metadata.requires("zslearn") or []
-    except metadata.PackageNotFoundError:
-        return ["zslearn is on the path but not installed"], []
-    for requirement in requirements:
+    lacking: dict[str, str] = {}
+    for requirement in metadata.requires("zslearn") or []:
         extra = re.search(r"extra\s*==\s*['\"](\w+)", requirement)
         name = re.split(r"[^\w.-]", requirement, maxsplit=1)[0]
         if extra and extra[1] in _TOOLS:
@@ -87,8 +85,8 @@ def _packages() -> tuple[list[str], list[str]]:
         try:
             found[name] = f"{name} {metadata.version(name)}"
         except metadata.PackageNotFoundError:
-            missing.setdefault(name, f"{name} ({extra[1]})" if extra else name)
-    return list(found.values()), list(missing.values())
+            lacking.setdefault(name, f"{name} ({extra[1]})" if extra else name)
+    return ", ".join(lacking.values()) or "nothing" if missing else ", ".join(found.values())
 
 
 def _threads() -> str:

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import logging
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,9 +39,9 @@ _COMMANDS = {
     "serve": ("_serve", "serve a model file over HTTP, with a web page"),
     "analyze": ("_bench", "run an analysis of the paper on a data set"),
     "info": ("_info", "describe a model file, or the installation for a bug report"),
-    # "bench imagenet" and "demo imagenet"; not listed in the help.
-    "bench-imagenet": ("_imagenet", None),
-    "demo-imagenet": ("_imagenet", None),
+    # Not listed in the help.
+    "bench imagenet": ("_imagenet", None),
+    "demo imagenet": ("_imagenet", None),
 }
 
 
@@ -104,10 +105,8 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _add_flags(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, line) in _COMMANDS.items():
-        if line is None:
-            command = commands.add_parser(name, prog=f"zslearn {name.replace('-', ' ')}")
-        else:
-            command = commands.add_parser(name, help=line, description=line)
+        about: dict[str, Any] = {} if line is None else {"help": line, "description": line}
+        command = commands.add_parser(name, **about)
         if name in words:
             options = importlib.import_module(f"zslearn.cli.{module}").OPTIONS
             _add_command(command, options[name])
@@ -174,9 +173,8 @@ def _complete() -> None:
 
 def _joined(words: list[str]) -> list[str]:
     """Join the commands of two words, whose options differ from those of other data sets."""
-    if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
-        return ["-".join(words[:2]), *words[2:]]
-    return words
+    two = " ".join(words[:2])
+    return [two, *words[2:]] if two in _COMMANDS else words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -200,9 +198,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else list(argv)
     words = _joined([word for word in given if word not in _FLAGS])
     arguments = _parser(words).parse_args(words)
-    arguments.words, arguments.debug = words, "--debug" in given
+    arguments.command_line = shlex.join(["zslearn", *words[0].split(), *words[1:]])
     try:
-        return _run(arguments, as_json="--json" in given, quiet="--quiet" in given)
+        return _run(arguments, **{flag.removeprefix("--"): flag in given for flag in _FLAGS})
     except KeyboardInterrupt:
         print("zslearn: stopped", file=sys.stderr)
         return 130
@@ -212,14 +210,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
+def _run(arguments: argparse.Namespace, *, json: bool, quiet: bool, debug: bool) -> int:
     """Run a command, report an error in one line, and print the document for `--json`."""
     from zslearn._utils._files import refuse_unwritable
     from zslearn._utils._messages import each_warning_once, plain
     from zslearn._utils._reading import text_format
     from zslearn.cli._output import Report, in_options, reporting, warnings_as_lines
 
-    report, status = Report(as_json=as_json, quiet=quiet, flags=arguments.flags), 1
+    report, status = Report(as_json=json, quiet=quiet, flags=arguments.flags), 1
+    arguments.debug = debug
     level = logging.WARNING if quiet else logging.INFO
     with reporting(report):
         try:
@@ -237,7 +236,7 @@ def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
             # An error may quote a file; `plain` removes control characters.
             trace = plain(traceback.format_exc(), lines=True)
             line = f"zslearn: error: {message}\n"
-            print(trace if arguments.debug else line, end="", file=sys.stderr)
-    words = arguments.command.replace("-imagenet", " imagenet"), vars(arguments).get("subcommand")
+            print(trace if debug else line, end="", file=sys.stderr)
+    words = (arguments.command, getattr(arguments, "subcommand", None))
     report.print_document(" ".join(filter(None, words)), status)
     return status

@@ -156,20 +156,17 @@ def explain_predictions(
 
 def _training_pictures(file: ModelFile, model: Any) -> TrainingPictures | None:
     """The training images recorded in a file, or None if the record is missing or damaged."""
-    known, record = file.extras.get("training_features"), file.about.get("training")
-    if known is None or not isinstance(record, Mapping):
-        return None
-    labels, names = record.get("labels"), record.get("images")
-    if not isinstance(labels, list) or not isinstance(names, list):
-        return None
-    is_valid = (
-        len(labels) == len(names)
-        and known.shape == (len(names), model.n_features_in_)
-        and known.dtype.kind == "f"
-        and bool(np.isfinite(known).all())
-        and all(isinstance(text, str) for text in [*labels, *names])
-    )
-    return TrainingPictures(known, np.asarray(labels), names) if is_valid and names else None
+    known = file.extras.get("training_features", np.empty(0))
+    match file.about.get("training"):
+        case {"labels": [_, *_] as labels, "images": [*names]} if (
+            len(labels) == len(names)
+            and known.shape == (len(names), model.n_features_in_)
+            and known.dtype.kind == "f"
+            and bool(np.isfinite(known).all())
+            and all(isinstance(text, str) for text in [*labels, *names])
+        ):
+            return TrainingPictures(known, np.asarray(labels), names)
+    return None
 
 
 class PromptClassifier(ZeroShotPredictor):
