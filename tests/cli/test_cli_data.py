@@ -7,7 +7,7 @@ import pytest
 from scipy.io import savemat
 
 from xlsa17_files import write_data_set, write_standard_split
-from zslearn.cli import main
+from zslearn.cli import _data, main
 from zslearn.cli._output import add_options
 from zslearn.datasets import ZeroShotDataset, make_zero_shot
 
