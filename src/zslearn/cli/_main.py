@@ -197,6 +197,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _complete()
     given = sys.argv[1:] if argv is None else list(argv)
     words = _joined([word for word in given if word not in _FLAGS])
+    if words == ["--version"]:
+        print(f"zslearn {__version__}")
+        return 0
     arguments = _parser(words).parse_args(words)
     arguments.command_line = shlex.join(["zslearn", *words[0].split(), *words[1:]])
     try:

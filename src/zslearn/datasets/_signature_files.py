@@ -34,8 +34,6 @@ from zslearn.signatures._table import indexed_by_label
 
 #: An integer as str() writes it, with at most the digits of a 64-bit integer.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
-
-
 #: Endings of tables that do not distinguish numbers from text.
 TEXT_ENDINGS = (".csv", ".tsv", ".xlsx")
 
@@ -51,7 +49,10 @@ def read_table(
         return read_parquet(path)
     if ending == ".xlsx":
         table = read_excel(path)
-        types = options([str(name) for name in table.columns]).get("dtype")
+        arguments = options([str(name) for name in table.columns])
+        if "header" in arguments:
+            return read_excel(path, header=arguments["header"])
+        types = arguments.get("dtype")
         names = list(table.columns) if types is str else list(types or ())
         for name in (table.columns[n] if isinstance(n, int) else n for n in names):
             if name in table:
