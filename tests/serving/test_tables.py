@@ -190,7 +190,8 @@ def test_a_class_is_described_and_tried(client):
     assert client.post("/classes", json={"name": "bronze", **trial}).status_code == 201
 
 
-def test_damaged_rows_in_a_file_are_refused(path):
+@pytest.mark.parametrize("rows", [["no row"], 5, None])
+def test_damaged_rows_in_a_file_are_refused(path, rows):
     from zslearn.persistence import save
 
     file = read_model(path)
@@ -198,7 +199,7 @@ def test_damaged_rows_in_a_file_are_refused(path):
         "added": [],
         "examples": [["1", "gold", "x"]],
         "n_unlabelled": 0,
-        "rows": [["no row"]],
+        "rows": rows,
     }
     save(file.model, path, about={**file.about, "changes": changes}, extras=file.extras)
     with pytest.raises(ValueError, match="list of added classes and corrections is damaged"):
