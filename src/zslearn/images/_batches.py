@@ -150,7 +150,8 @@ class BatchPredictor:
         with _load_lock:
             loaded = _load(self.model, self._sha256, self.device, self.weights)
         # A model of tables reads its own columns.
-        is_table = isinstance(loaded.model, TableClassifier) and loaded.model.columns_ is not None
+        is_table = isinstance(loaded.model, TableClassifier)
+        is_table = is_table and hasattr(loaded.model, "feature_names_in_")
         needed = [*self.keep, *([] if is_table else [self.column])]
         if missing := [name for name in needed if name not in batch]:
             has = name_some(list(batch))
