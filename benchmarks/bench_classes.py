@@ -126,9 +126,9 @@ def measure_described(report: Report, n_classes: int) -> None:
         model.add_classes(one).remove_classes([-1])
         cost = interleaved(
             {
-                "change": lambda m=model: m.add_classes(one).remove_classes([-1]),
+                "change": lambda m=model, one=one: m.add_classes(one).remove_classes([-1]),
                 "pass": lambda p=single: p @ p[0],
-                "some": lambda m=model: m.predict_top_k(X[:1], 5, classes=few),
+                "some": lambda m=model, few=few: m.predict_top_k(X[:1], 5, classes=few),
             },
             5,
         )

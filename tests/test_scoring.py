@@ -254,6 +254,7 @@ def bounded(monkeypatch):
     monkeypatch.setattr("zslearn._scoring._blocks._MAX_REST", 2.0)
     monkeypatch.setattr("zslearn._scoring._blocks._MAX_PASSED", 1.0)
     monkeypatch.setattr("zslearn._scoring._blocks._MIN_GROUPS", 2)
+    monkeypatch.setattr("zslearn._scoring._blocks._MIN_SEEDS", 2)
     # Without centring, distances of integers are exact.
     monkeypatch.setattr("zslearn._scoring._blocks._MAX_OFFSET", 2.0)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 4)

@@ -390,9 +390,7 @@ def test_an_error_in_the_middle_leaves_the_old_file(path, monkeypatch):
 
 @pytest.mark.parametrize("labels", ["strings", "integers"])
 @pytest.mark.parametrize("verify", [True, False])
-def test_large_models_are_mapped_and_opened_without_reading(
-    labels, verify, tmp_path, monkeypatch
-):
+def test_large_models_are_mapped_and_opened_without_reading(labels, verify, tmp_path, monkeypatch):
     monkeypatch.setattr("zslearn.persistence._container._MIN_MAPPED", 1)
     monkeypatch.setattr("zslearn.persistence._model_files._MAX_LISTED", 3)
     signatures, y = DATA.signatures, DATA.y_train

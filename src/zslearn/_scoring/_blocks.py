@@ -626,6 +626,8 @@ _TILE_ROWS = 1024
 _TILE_CLASSES = 1024
 # Lower bounds of the k-th best score come from the maxima of groups of classes.
 _GROUPS_PER_CLASS, _MIN_GROUPS = 4, 64
+# Classes with large upper bounds that are scored first for a tile of rows.
+_MIN_SEEDS = 512
 _LAST = np.iinfo(np.int64).max
 # Rows, columns and final scores of classes that may be among the best.
 _Found = tuple[NDArray[np.intp], NDArray[np.intp], NDArray[Any]]
@@ -713,7 +715,8 @@ def _bounded_pairs(
 ) -> _Found | None:
     """The same from upper bounds of the scores; None if too many classes pass."""
     n_rows, n_classes = len(vectors), len(columns)
-    n_groups = max(_MIN_GROUPS, _GROUPS_PER_CLASS * best.k)
+    n_seeds = max(2 * best.k, _MIN_SEEDS // n_rows)
+    n_groups = max(_MIN_GROUPS, 2 * n_seeds)
     if best.is_new and n_classes < 2 * n_groups:
         return None
     if bounds not in best.factors:
@@ -728,8 +731,8 @@ def _bounded_pairs(
         # A lower bound of the k-th best score: the scores of classes with large bounds.
         size = n_classes // n_groups
         grouped = above[:, : size * n_groups].reshape(n_rows, size, n_groups)
-        largest = np.argpartition(grouped.max(axis=1), -2 * best.k, axis=1)[:, -2 * best.k :]
-        row = np.repeat(np.arange(n_rows), 2 * best.k)
+        largest = np.argpartition(grouped.max(axis=1), -n_seeds, axis=1)[:, -n_seeds:]
+        row = np.repeat(np.arange(n_rows), n_seeds)
         at = grouped[row, :, largest.ravel()].argmax(axis=1) * n_groups + largest.ravel()
         some = prepared.exact(vectors, row, classes.start + at).reshape(n_rows, -1)
         seeds = np.partition(some, -best.k, axis=1)[:, -best.k] - slack
