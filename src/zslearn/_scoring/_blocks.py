@@ -111,7 +111,7 @@ def _tf32() -> Iterator[None]:
 _ROUNDING = 4
 ScoreFunction = Literal["dot", "euclidean", "cosine", "max_dot"]
 # Parameters are centred if their mean has more than this share of their mean squared length.
-_MAX_OFFSET = 0.5
+_MAX_OFFSET = 0.9
 
 
 class PreparedClasses:
@@ -159,9 +159,9 @@ class PreparedClasses:
         # Computed at the first use, and shared with copies that have a bias.
         self._bounds: list[ScoreBounds | None] = []
         # Arrays on the host are shared if neither values nor dtype change.
-        moved, is_same = self.parameters, score != "cosine" and not is_centred
-        kind = str(moved.dtype).rpartition(".")[2]
-        self.shares_memory = is_same and not on_device(like) and kind == str(parameters.dtype)
+        is_changed = score == "cosine" or is_centred or on_device(like)
+        dtype = str(self.parameters.dtype).rpartition(".")[2]
+        self.shares_memory = not is_changed and dtype == str(parameters.dtype)
 
     def _has_offset(self, center: Any) -> bool:
         """Whether the parameters are so far from the origin that centring pays for a copy."""
@@ -327,9 +327,9 @@ class ScoreBounds:
         return factors @ self.coordinates[classes].T
 
 
-# Copies for the host are kept up to this size; those on a device only for the latest parameters.
-_MAX_KEPT_BYTES = 1 << 28
-_on_host, _on_device = IdentityCache(64), IdentityCache(1)
+# On a device and for arrays from this size on the host, only the latest parameters are prepared.
+_LARGE_BYTES = 1 << 28
+_small, _large, _on_device = IdentityCache(64), IdentityCache(1), IdentityCache(1)
 
 
 def prepared_classes(
@@ -340,16 +340,9 @@ def prepared_classes(
         return PreparedClasses(parameters, score, like, center)
     at = None if center is None else to_numpy(center).tobytes()
     key = score, str(like.dtype), str(compat.device(like)), like.shape[1], at
-    cache = _on_device if on_device(like) else _on_host
-    prepared: PreparedClasses = cache.get(
-        parameters,
-        key,
-        lambda: PreparedClasses(parameters, score, like, center).detached(),
-        keep=lambda made: (
-            cache is _on_device
-            or made.parameters is None
-            or getattr(made.parameters, "nbytes", 0) <= _MAX_KEPT_BYTES
-        ),
+    on_host = _large if parameters.nbytes >= _LARGE_BYTES else _small
+    prepared: PreparedClasses = (_on_device if on_device(like) else on_host).get(
+        parameters, key, lambda: PreparedClasses(parameters, score, like, center).detached()
     )
     return prepared if prepared.parameters is not None else prepared.attached(parameters, like)
 

@@ -308,24 +308,16 @@ class IdentityCache:
         # Single operations on a dict need no lock, which could be held while a process is forked.
         self._entries: dict[int, tuple[Any, Any, Any]] = {}
 
-    def get(
-        self,
-        source: Any,
-        key: Any,
-        compute: Callable[[], Any],
-        keep: Callable[[Any], bool] = lambda value: True,
-    ) -> Any:
+    def get(self, source: Any, key: Any, compute: Callable[[], Any]) -> Any:
         """The cached value if source and key are the same, otherwise the result of `compute`."""
         number = id(source)
         entry = self._entries.get(number)
         if entry is not None and entry[0]() is source and entry[1] == key:
             return entry[2]
         value = compute()
-        if keep(value):
-            for oldest in list(self._entries)[: len(self._entries) + 1 - self.size]:
-                self._entries.pop(oldest, None)
-            forget = partial(self._forget, number)
-            self._entries[number] = weakref.ref(source, forget), key, value
+        for oldest in list(self._entries)[: len(self._entries) + 1 - self.size]:
+            self._entries.pop(oldest, None)
+        self._entries[number] = weakref.ref(source, partial(self._forget, number)), key, value
         return value
 
     def _forget(self, number: int, reference: Any) -> None:
