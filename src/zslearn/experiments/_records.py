@@ -31,7 +31,7 @@ from zslearn.experiments._names import is_fraction
 RECORD_SCHEMA = 1
 
 REQUIRED = ("dataset", "split", "split_version", "features", "method", "setting")
-OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid")
+OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid", "analysis")
 FAILURE = ("type", "reason", "traceback")
 #: The protocol of a record that names none.
 DEFAULT_PROTOCOL = "default"
@@ -193,8 +193,8 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - text: ``"dataset"``, ``"split"``, ``"split_version"``, ``"features"``, ``"method"`` and
       ``"setting"`` (what the hyper-parameters were tuned for, ``"zsl"`` or ``"gzsl"``);
     - optional text: ``"subset"`` (of the unseen classes), ``"semantic"`` (kind of signatures),
-      ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (by default ``"default"``) and
-      ``"grid"``;
+      ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (by default ``"default"``),
+      ``"grid"`` and ``"analysis"`` (the name of the analysis that varied a setting);
     - ``"seed"``: whole number or null;
     - ``"metrics"``: name → number, accuracies as fractions, null and NaN if not measured. Names
       are those of the published numbers: ``per_class_accuracy``, ``per_sample_accuracy``,
@@ -229,8 +229,8 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     -------
     DataFrame
         One row per number, with the columns `dataset`, `split`, `split_version`, `features`,
-        `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `seed`, `metric`,
-        `value`, `by_class`, `file`. `by_class` is a tuple of (class, accuracy) pairs if the record
+        `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `analysis`, `seed`,
+        `metric`, `value`, `by_class`, `file`. `by_class` is a tuple of (class, accuracy) pairs if the record
         has the accuracies that the number is the mean of, and None otherwise.
 
     See Also

@@ -280,7 +280,8 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     """
     records, class_splits = prepared(records)
     variants = records["variant"]
-    records = records[(variants == "") | variants.str.startswith(WITH_IMAGES)]
+    is_run = (variants == "") | variants.str.startswith(WITH_IMAGES)
+    records = records[is_run & (records["analysis"] == "")]
     several = [name for name in ORIGIN if records[name].nunique() > 1]
     names = [*several, "method"]
     cells: dict[Any, dict[str, Measured]] = {
