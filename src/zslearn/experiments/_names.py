@@ -70,6 +70,11 @@ def short_version(version: str) -> str:
     return "unknown" if not version or "unknown" in version else version
 
 
+def is_class_split(split: str) -> bool:
+    """Whether a split is one of the class splits "ss-1", "ss-2", …."""
+    return re.fullmatch(r"ss-\d+", split) is not None
+
+
 def is_drawn(version: str) -> bool:
     """Whether the unseen classes of a split version were drawn at random."""
     return "/random" in version

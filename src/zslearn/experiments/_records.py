@@ -229,9 +229,9 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     -------
     DataFrame
         One row per number, with the columns `dataset`, `split`, `split_version`, `features`,
-        `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `analysis`, `seed`,
-        `metric`, `value`, `by_class`, `file`. `by_class` is a tuple of (class, accuracy) pairs if the record
-        has the accuracies that the number is the mean of, and None otherwise.
+        `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `analysis`,
+        `seed`, `metric`, `value`, `by_class`, `file`. `by_class` is a tuple of (class, accuracy)
+        pairs if the record has the accuracies that the number is the mean of, and None otherwise.
 
     See Also
     --------

@@ -40,7 +40,7 @@ from zslearn.experiments._evaluate import (
     generalized_metrics,
 )
 from zslearn.experiments._examples import save_examples
-from zslearn.experiments._names import RANK_ACCURACY
+from zslearn.experiments._names import RANK_ACCURACY, is_class_split
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._records import (
     RECORD_SCHEMA,
@@ -49,7 +49,6 @@ from zslearn.experiments._records import (
     write_computed,
     write_failure,
 )
-from zslearn.experiments._summary import is_class_split
 from zslearn.metrics import rank_accuracy, seen_unseen_curve
 from zslearn.model_selection import (
     GRIDS,
@@ -158,13 +157,12 @@ class Run:
 
     def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
         """Tune, measure and write the record; return the reason if the run failed."""
-
-        def compute() -> dict[str, Any]:
-            # Computed first, so that a method without a fingerprint fails before it is fitted.
-            key = self.key()
-            return self.results(n_jobs, progress) | {"key": key}
-
-        return write_computed(self.path, self.origin(command), compute)
+        # The key comes first, so that a method without a fingerprint fails before it is fitted.
+        return write_computed(
+            self.path,
+            self.origin(command),
+            lambda: {"key": self.key(), **self.results(n_jobs, progress)},
+        )
 
     def results(self, n_jobs: int | None, progress: bool) -> dict[str, Any]:
         """Tune the method on the training part and measure it on the test parts."""
@@ -193,9 +191,9 @@ class Run:
             adaptation = {"adaptation": _adaptation(model, search)}
         tuned = time.perf_counter()
         if self.setting == "zsl":
-            results = _conventional(model, data, self.ranks)
+            results = measure_conventional(model, data, self.ranks)
         else:
-            results = _generalized(model, data, search.bias_)
+            results = measure_generalized(model, data, search.bias_)
         # Estimated by Gaussian EXEM itself.
         own = {name: getattr(model, f"{name}_", None) for name in ("temperature", "unseen_odds")}
         results["metrics"] |= {name: value for name, value in own.items() if value is not None}
@@ -239,8 +237,10 @@ def _adaptation(model: Any, search: ZeroShotSearchCV) -> dict[str, Any]:
     return _plain({name: v for name, v in named.items() if v is not None and v == v})
 
 
-def _conventional(model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None) -> dict[str, Any]:
-    """Measure a model tuned for the conventional setting."""
+def measure_conventional(
+    model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None = None
+) -> dict[str, Any]:
+    """Measure a model for the conventional setting, as fields of a record."""
     y, classes = data.y_test_unseen, data.unseen_classes
     predicted = model.predict(data.X_test_unseen, classes=classes)
     metrics = conventional_metrics(model, data, hits_per_class=True)
@@ -253,8 +253,8 @@ def _conventional(model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None)
     return {"metrics": metrics, **by_class(y, predicted, classes)}
 
 
-def _generalized(model: Any, data: ZeroShotDataset, bias: float) -> dict[str, Any]:
-    """Measure a model tuned for the generalized setting."""
+def measure_generalized(model: Any, data: ZeroShotDataset, bias: float) -> dict[str, Any]:
+    """Measure a model for the generalized setting, as fields of a record."""
     scores = GeneralizedScores.of(model, data)
     return {
         "metrics": scores.measure(bias),
@@ -677,14 +677,15 @@ def run_benchmark(
             failed.append(run)
             say(f"{run.label}: failed ({reason}); continuing")
 
+    if data.images is not None:
+        save_examples(data, out)
+    todo = []
     for run in runs:
         try:
             run.check()
         except Exception as error:
             end(run, write_failure(run.path, run.origin(command), error))
-    save_examples(data, out)
-    todo = []
-    for run in [run for run in runs if run not in failed]:
+            continue
         if resume and is_finished(run.path, run.key):
             # A run killed right after its record was written leaves checkpoints.
             shutil.rmtree(run.parts, ignore_errors=True)

@@ -15,7 +15,6 @@ for every seed), are not judged. There is no correction for multiple comparisons
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -25,7 +24,7 @@ import pandas as pd
 from scipy import stats
 
 from zslearn._utils._array import Floats
-from zslearn.experiments._names import RANK_ACCURACY, is_drawn, metric_label
+from zslearn.experiments._names import RANK_ACCURACY, is_class_split, is_drawn, metric_label
 from zslearn.experiments._records import OPTIONAL
 
 #: Verdict on a number that does not differ from the best, and the note that explains its mark.
@@ -378,8 +377,3 @@ def class_splits_of(records: pd.DataFrame) -> dict[str, list[str]]:
         if is_class_split(str(split).casefold()):
             splits.setdefault(dataset, []).append(split)
     return splits
-
-
-def is_class_split(split: str) -> bool:
-    """Whether a split is one of the class splits "ss-1", "ss-2", …."""
-    return re.fullmatch(r"ss-\d+", split) is not None

@@ -35,14 +35,13 @@ from zslearn.experiments.analyses._drawing import (
 from zslearn.experiments.analyses._jobs import (
     Job,
     JobRunner,
-    chosen_methods,
     numbers_frame,
     read_variant,
     record_origin,
 )
 from zslearn.experiments.analyses._records import kind_order
 from zslearn.model_selection import TuningOptions, ZeroShotSearchCV, find_method
-from zslearn.synthesis import EXEM, ExemplarMLP, ideal_signatures
+from zslearn.synthesis import ExemplarMLP, ideal_signatures
 
 EXEM_1NN = "EXEM (1NN)"
 
@@ -186,18 +185,6 @@ def _row_correlations(first: Floats, second: Floats) -> Floats:
 def n_neighbours(n_classes: int) -> int:
     """Number of neighbours: 40 % of the classes, as in the paper."""
     return max(1, round(0.4 * n_classes))
-
-
-def choose_exem(methods: str | Sequence[str]) -> list[str]:
-    """Validate names of methods, all of which must predict exemplars and compare images to them."""
-    names = chosen_methods(methods)
-    made = {name: find_method(name).make() for name in names}
-    if others := [n for n, m in made.items() if not (isinstance(m, EXEM) and m.estimator is None)]:
-        raise ValueError(
-            "This analysis needs EXEM (1NN), EXEM (1NNs) or your own subclass of EXEM; got "
-            f"{', '.join(others)}."
-        )
-    return names
 
 
 def compare_exemplars(runner: JobRunner) -> pd.DataFrame:

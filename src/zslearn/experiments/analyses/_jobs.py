@@ -344,12 +344,20 @@ def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
     return found == own and same_features(record["features"], data.features)
 
 
-def chosen_methods(methods: str | Sequence[str]) -> list[str]:
-    """Validate names of methods and remove repetitions."""
+def chosen_methods(
+    methods: str | Sequence[str],
+    *,
+    fits: Callable[[Any], bool] = lambda method: True,
+    needed: str = "methods",
+) -> list[str]:
+    """Validate names of methods that an analysis fits, and remove repetitions."""
     names = [methods] if isinstance(methods, str) else list(methods)
     if not names:
         raise ValueError("Name at least one method.")
-    return list(dict.fromkeys(n if ":" in n else find_method(n).name for n in names))
+    names = list(dict.fromkeys(n if ":" in n else find_method(n).name for n in names))
+    if others := [name for name in names if not fits(find_method(name).make())]:
+        raise ValueError(f"This analysis needs {needed}; got {', '.join(others)}.")
+    return names
 
 
 def chosen_rows(names: str | Sequence[str]) -> list[str]:

@@ -7,7 +7,6 @@ sets, the other is scored, so that classes without images in the set count as we
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,8 +16,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._messages import InputWarning
 from zslearn.experiments.analyses._drawing import ACCURACY, error_bars, mean_and_deviation
-from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods
-from zslearn.model_selection import find_method
+from zslearn.experiments.analyses._jobs import JobRunner
 
 _FEW = 3  # images per class
 
@@ -67,14 +65,6 @@ def unlabelled_sets(y: Any, seed: int) -> dict[str, UnlabelledSet]:
             order[inside & (present | (rank % 10 == 0))], classes, scored, half
         ),
     }
-
-
-def choose_adaptable(methods: str | Sequence[str]) -> list[str]:
-    """Validate names of methods, all of which must adapt to unlabelled images."""
-    names = chosen_methods(methods)
-    if others := [name for name in names if not hasattr(find_method(name).make(), "adapt")]:
-        raise ValueError(f"This analysis needs methods with adapt; {', '.join(others)} has none.")
-    return names
 
 
 def accuracies(model: Any, X: Any, y: Any, classes: NDArray[Any]) -> Floats:
