@@ -64,6 +64,9 @@ _EXEM = ("EXEM (1NN)",)
 _SYNC_METHODS = partial(
     chosen_methods, fits=lambda method: isinstance(method, SynC), needed="SynC methods"
 )
+_ADAPTING_METHODS = partial(
+    chosen_methods, fits=lambda method: hasattr(method, "adapt"), needed="methods with adapt"
+)
 # Methods that predict exemplars and compare images to them.
 _EXEMPLAR_METHODS = partial(
     chosen_methods,
@@ -112,11 +115,7 @@ ANALYSES: dict[str, Analysis] = {
         {"": _unlabelled.draw_gains},
         methods=("Gaussian EXEM",),
         seeds=(0, 1, 2, 3, 4),
-        choose=partial(
-            chosen_methods,
-            fits=lambda method: hasattr(method, "adapt"),
-            needed="methods with adapt",
-        ),
+        choose=_ADAPTING_METHODS,
         size=(7.4, 4.6),
     ),
     "phantoms": Analysis(
