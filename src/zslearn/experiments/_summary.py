@@ -93,6 +93,25 @@ class SeedMean(NamedTuple):
     n_seeds: int
 
 
+def measured_cells(
+    records: Iterable[Mapping[Any, Any]], keys: Sequence[str]
+) -> dict[tuple[Any, ...], Measured]:
+    """Results by the values of some keys; the numbers of repeated records of a run are averaged."""
+    repeated: dict[tuple[Any, ...], dict[SeedAndSplit, list[Mapping[Any, Any]]]] = {}
+    for record in records:
+        runs = repeated.setdefault(tuple(record[key] for key in keys), {})
+        runs.setdefault((record["seed"], record["class_split"]), []).append(record)
+    cells: dict[tuple[Any, ...], Measured] = {}
+    for place, runs in repeated.items():
+        cell = cells[place] = Measured()
+        for run, found in runs.items():
+            cell.runs[run] = sum(record["value"] for record in found) / len(found)
+            pairs = found[0].get("by_class")
+            if len(found) == 1 and isinstance(pairs, tuple):
+                cell.by_class[run] = dict(pairs)
+    return cells
+
+
 def seed_mean(runs: Mapping[SeedAndSplit, float]) -> SeedMean:
     """Mean over the seeds; NaN without runs, and a NaN deviation with one seed."""
     by_seed: dict[Hashable, list[float]] = {}
@@ -283,19 +302,12 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     records = records[is_run & (records["analysis"] == "")]
     several = [name for name in ORIGIN if records[name].nunique() > 1]
     names = [*several, "method"]
-    cells: dict[Any, dict[str, Measured]] = {
-        row: {} for row in records[names].itertuples(index=False, name=None)
-    }
+    rows = list(dict.fromkeys(records[names].itertuples(index=False, name=None)))
     # If both settings have a number, the conventional one comes first and is kept.
-    for record in records.sort_values("setting", ascending=False, kind="stable").to_dict("records"):
-        row = tuple(record[name] for name in names)
-        cell = cells[row].setdefault(record["metric"], Measured())
-        run = (record["seed"], record["class_split"])
-        if run not in cell.runs:
-            cell.runs[run] = record["value"]
-            if isinstance(by_class := record.get("by_class"), tuple):
-                cell.by_class[run] = dict(by_class)
-    rows = list(cells)
+    in_order = records.sort_values("setting", ascending=False, kind="stable")
+    keys = [*names, "metric"]
+    first = in_order.drop_duplicates([*keys, "seed", "class_split"])
+    cells = measured_cells(first.to_dict("records"), keys)
     index: Any = pd.Index([row[-1] for row in rows], name="method")
     if several:
         index = pd.MultiIndex.from_tuples(rows, names=names)
@@ -306,7 +318,7 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     means: dict[str, list[SeedMean]] = {}
     words: dict[str, list[str]] = {}
     for metric in summary_metrics(records["metric"]):
-        column = [cells[row].get(metric, Measured()) for row in rows]
+        column = [cells.get((*row, metric), Measured()) for row in rows]
         label = metric_label(metric)
         means[label] = [seed_mean(cell.runs) for cell in column]
         words[label] = [""] * len(rows)

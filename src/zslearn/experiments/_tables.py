@@ -39,8 +39,8 @@ from zslearn.experiments._summary import (
     UNCALIBRATED,
     WITH_IMAGES,
     Measured,
-    SeedAndSplit,
     Verdict,
+    measured_cells,
     not_judged_text,
     on_common_runs,
     prepared,
@@ -113,9 +113,8 @@ class TableColumn:
     """A column of a table: its keys, unit, digits and name.
 
     `published`: whether the paper's table has it; `like`: position of the paper's column that
-    another one resembles. `features` and `published_features`: features of
-    our and of the published numbers, empty if there are none. `comparable`: whether both have the
-    same features and split.
+    another one resembles; `features`: features of our numbers, empty if there are none;
+    `comparable`: whether the published numbers have the same features and split.
     """
 
     keys: Mapping[str, str]
@@ -124,9 +123,13 @@ class TableColumn:
     published: bool
     name: str = ""
     features: str = ""
-    published_features: str = ""
     comparable: bool = False
     like: int | None = None
+
+    @property
+    def published_features(self) -> str:
+        """Features of the published numbers; empty if there are none."""
+        return self.keys.get("features", "")
 
 
 @dataclass(frozen=True)
@@ -278,15 +281,14 @@ def build_table(
         table_rows.setdefault(number["row"])
     table_columns = _own_columns_last(table_columns)
     # Named before some are omitted, so that names do not depend on which columns are shown.
-    names = dict(zip(table_columns, _column_names(table_columns), strict=True))
+    table_columns = _with_conditions(layout, table_columns, numbers)
     if only_ours:
-        places = [(number["row"], number["column"]) for number in numbers]
-        rows, columns = ({place[i] for place in places} for i in (0, 1))
+        rows, columns = ({number[part] for number in numbers} for part in ("row", "column"))
         table_rows = {row: None for row in table_rows if row in rows}
         table_columns = {key: table_columns[key] for key in table_columns if key in columns}
-    notes = [f"Omitted – records with other signatures: {name_some(sorted(left_out))}."]
-    notes = [*(notes if left_out else []), *grids]
-    return _assemble(like, table_rows, table_columns, names, published, numbers, notes)
+    if left_out:
+        grids.insert(0, f"Omitted – records with other signatures: {name_some(sorted(left_out))}.")
+    return _assemble(like, table_rows, table_columns, published, numbers, grids)
 
 
 def _key(cell: Mapping[Any, Any], names: tuple[str, ...]) -> Key:
@@ -375,10 +377,28 @@ def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
     return names
 
 
+def _with_conditions(
+    layout: Layout, columns: Mapping[Key, TableColumn], numbers: Sequence[Placed]
+) -> dict[Key, TableColumn]:
+    """Columns with their names, our features and whether these are comparable to the published."""
+    by_row = "features" in layout.rows
+    ours = {n["column"]: "" if by_row else str(n["features"]) for n in numbers}
+    other_splits = {
+        n["column"] for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
+    }
+    found = {}
+    for (key, column), name in zip(columns.items(), _column_names(columns), strict=True):
+        mine = ours.get(key, "")
+        same = by_row or same_features(mine, column.published_features)
+        comparable = column.published and key not in other_splits and same
+        found[key] = replace(column, name=name, features=mine, comparable=comparable)
+    return found
+
+
 # Placement: the row and the column of each record, and which records may share a column.
 
 
-#: A record with its "row", its "column" and its "number" in the unit of the column.
+#: A record with its "row", its "column" and its "value" in the unit of the column.
 Placed = dict[str, Any]
 
 
@@ -447,8 +467,8 @@ def _place_records(
         if column is not None:
             row = _row_of(record, layout, rows)
             factor = 100 if columns[column].unit == "%" else 1
-            place = {"row": row, "column": column, "number": float(record["value"]) * factor}
-            numbers.append(record | place)
+            value = float(record["value"]) * factor
+            numbers.append(record | {"row": row, "column": column, "value": value})
         elif record["semantic"] and _column_of(
             record | {"semantic": ""}, layout, names, dict(columns)
         ):
@@ -578,21 +598,6 @@ def _refuse_mixtures(
                 )
 
 
-def _measured_by_place(numbers: Iterable[Placed]) -> dict[Place, Measured]:
-    """Our numbers by place, seed and class split; repeated records of a run are averaged."""
-    runs: dict[tuple[Place, SeedAndSplit], list[Placed]] = {}
-    for n in numbers:
-        run = n["seed"], n["class_split"]
-        runs.setdefault(((n["row"], n["column"]), run), []).append(n)
-    places: dict[Place, Measured] = {}
-    for (place, run), found in runs.items():
-        measured = places.setdefault(place, Measured())
-        measured.runs[run] = sum(n["number"] for n in found) / len(found)
-        pairs = found[0].get("by_class") if len(found) == 1 else None
-        measured.by_class[run] = dict(pairs) if isinstance(pairs, tuple) else {}
-    return places
-
-
 # Significance: the best, the second best, and what does not differ from the best.
 
 
@@ -655,19 +660,17 @@ def _assemble(
     like: str,
     rows: Mapping[Key, None],
     columns: Mapping[Key, TableColumn],
-    names: Mapping[Key, str],
     published: Mapping[Place, Mapping[Any, Any]],
     numbers: Sequence[Placed],
     notes: Sequence[str],
 ) -> ResultTable:
     """Build the frames, marks, rankings and notes."""
     layout = LAYOUTS[like]
-    columns = _with_conditions(layout, columns, names, numbers)
     labels = {
         row: " · ".join(_key_label(n, v) for n, v in zip(layout.rows, row, strict=True) if v)
         for row in rows
     }
-    ours = _measured_by_place(numbers)
+    ours = measured_cells(numbers, ("row", "column"))
     compared, verdict, comparison_notes = _compare(layout, labels, columns, ours)
 
     def frame(cell: Callable[[Place], Any], kind: Any = float) -> pd.DataFrame:
@@ -726,36 +729,6 @@ def _assemble(
         rankings=rankings,
         notes=tuple(note for note in notes if note),
     )
-
-
-def _with_conditions(
-    layout: Layout,
-    columns: Mapping[Key, TableColumn],
-    names: Mapping[Key, str],
-    numbers: Sequence[Placed],
-) -> dict[Key, TableColumn]:
-    """Columns with their names, the features of both sides and whether these are comparable."""
-    by_row = "features" in layout.rows
-    ours = {n["column"]: "" if by_row else str(n["features"]) for n in numbers}
-    other_splits = {
-        n["column"] for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
-    }
-    found = {}
-    for key, column in columns.items():
-        mine, theirs = (
-            ours.get(key, ""),
-            column.keys.get("features", "") if column.published else "",
-        )
-        found[key] = replace(
-            column,
-            name=names[key],
-            features=mine,
-            published_features=theirs,
-            comparable=column.published
-            and key not in other_splits
-            and (by_row or same_features(mine, theirs)),
-        )
-    return found
 
 
 def _rankings(
