@@ -20,7 +20,7 @@ from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import circumstances, slug, write_record
 from zslearn.experiments._report._write import write_report
-from zslearn.experiments._runs import data_origin, measure_conventional, measure_generalized
+from zslearn.experiments._runs import measure_conventional, measure_generalized, origin_of
 from zslearn.model_selection import LEADING_METHODS, METHODS
 
 #: A letter that is added to a fitted model.
@@ -39,15 +39,11 @@ def _write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Pat
     }
     paths = []
     for setting, of_setting in results.items():
-        origin = {
-            **data_origin(data),
-            "method": evaluation.method,
-            "setting": setting,
-            "protocol": "untuned",
-            "seed": None,
-            "command": "zslearn demo",
-        }
-        paths.append(folder / f"{slug(data.name, evaluation.method, setting)}.json")
+        method, command = evaluation.method, "zslearn demo"
+        origin = origin_of(
+            data, method=method, setting=setting, protocol="untuned", command=command
+        )
+        paths.append(folder / f"{slug(data.name, method, setting)}.json")
         write_record(origin | of_setting | circumstances(), paths[-1])
     return paths
 

@@ -10,7 +10,7 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from numbers import Integral
@@ -141,19 +141,18 @@ class Run:
         """Fields of the record that identify the run."""
         named = {"shots": self.protocol.shots, "unlabelled": self.protocol.unlabelled}
         given = {name: value for name, value in named.items() if value is not None}
-        variant = ";".join(f"{name}={value}" for name, value in given.items())
-        return {
-            **data_origin(self.data),
-            **({"semantic": self.data.semantic} if self.data.semantic else {}),
-            "method": self.method.name,
-            "setting": self.setting,
-            "protocol": self.protocol.name,
-            **({"variant": variant, **given} if given else {}),
-            **({"draw": self.seed} if "shots" in given else {}),
-            "seed": self.seed,
-            "grid": self.grid,
-            **({} if command is None else {"command": command}),
-        }
+        return origin_of(
+            self.data,
+            method=self.method.name,
+            setting=self.setting,
+            protocol=self.protocol.name,
+            variant=";".join(f"{name}={value}" for name, value in given.items()) or None,
+            **given,
+            draw=self.seed if "shots" in given else None,
+            seed=self.seed,
+            grid=self.grid,
+            command=command,
+        )
 
     def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
         """Tune, measure and write the record; return the reason if the run failed."""
@@ -287,15 +286,18 @@ def _plain(setting: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
-    """Fields of a record that identify the data."""
-    return {
+def origin_of(data: ZeroShotDataset, **fields: Any) -> dict[str, Any]:
+    """Fields of a record that identify the data and the run; None stands for no value."""
+    found = {
         "schema": RECORD_SCHEMA,
         "dataset": data.name,
         "split": data.split,
         "split_version": data.version,
         "features": data.features,
+        "semantic": data.semantic or None,
+        **fields,
     }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def split_slug(data: ZeroShotDataset) -> list[str]:
@@ -481,13 +483,13 @@ def n_parallel_runs(n_runs: int, n_jobs: int | None) -> int:
 
 
 def _run_parallel(
-    runs: Sequence[Run], command: str | None, n_processes: int, begin: Callable[[Run], None]
+    runs: Sequence[Run], command: str | None, n_processes: int, say: Say
 ) -> Iterator[tuple[Run, str | None]]:
     """Compute runs in parallel; a process that finishes takes the next run."""
 
     def tasks() -> Iterator[Any]:
         for number, run in enumerate(runs):
-            begin(run)
+            say(f"{run.label}: tuning")
             yield joblib.delayed(_run_in_process)(number, run, command, n_processes, os.getpid())
 
     parallel = joblib.Parallel(
@@ -523,18 +525,14 @@ def _compute_all(
 ) -> Iterator[tuple[Run, str | None]]:
     """Compute runs and yield each when it ends, with the reason if it failed."""
     left = list(runs)
-
-    def begin(run: Run) -> None:
-        say(f"{run.label}: tuning")
-
     if (n_processes := n_parallel_runs(len(runs), n_jobs)) > 1:
         with progress_bar(progress, len(runs), "runs") as advance:
-            for run, reason in _run_parallel(runs, command, n_processes, begin):
+            for run, reason in _run_parallel(runs, command, n_processes, say):
                 left.remove(run)
                 yield run, reason
                 advance(1)
     for run in left:
-        begin(run)
+        say(f"{run.label}: tuning")
         yield run, run.write(command, n_jobs, progress)
 
 

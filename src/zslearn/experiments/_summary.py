@@ -382,6 +382,14 @@ def prepared(
     return records, tuple(dict.fromkeys(names))
 
 
+def chosen_grids(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Grid that is shown of each method: "fast" if it has several, otherwise its first."""
+    grids: dict[str, list[str]] = {}
+    for method, grid in pairs:
+        grids.setdefault(method, []).append(grid)
+    return {name: "fast" if "fast" in own else own[0] for name, own in grids.items()}
+
+
 def class_splits_of(records: pd.DataFrame) -> dict[str, list[str]]:
     """Data set → its class splits."""
     splits: dict[str, list[str]] = {}

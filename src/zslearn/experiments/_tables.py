@@ -40,6 +40,7 @@ from zslearn.experiments._summary import (
     WITH_IMAGES,
     Measured,
     Verdict,
+    chosen_grids,
     measured_cells,
     not_judged_text,
     on_common_runs,
@@ -561,18 +562,16 @@ def _same_variant(published: str, ours: str) -> bool:
 
 
 def _of_one_grid(numbers: Sequence[Placed]) -> tuple[list[Placed], list[str]]:
-    """Numbers of one grid for each method: "fast" if it has several, otherwise its first."""
-    grids: dict[str, dict[str, None]] = {}
-    for n in numbers:
-        grids.setdefault(str(n["method"]), {})[str(n["grid"])] = None
-    chosen = {name: "fast" if "fast" in own else next(iter(own)) for name, own in grids.items()}
+    """Numbers of one grid for each method, and notes on methods with several."""
+    pairs = list(dict.fromkeys((str(n["method"]), str(n["grid"])) for n in numbers))
+    chosen = chosen_grids(pairs)
     alike: dict[tuple[str, ...], list[str]] = {}
-    for name, own in grids.items():
-        if len(own) > 1:
-            alike.setdefault((chosen[name], *sorted(own)), []).append(name)
+    for method, shown in chosen.items():
+        if len(grids := sorted(grid for name, grid in pairs if name == method)) > 1:
+            alike.setdefault((shown, *grids), []).append(method)
     notes = [
-        f"Several grids ({', '.join(own)}) – {', '.join(names)}: the table shows {shown}."
-        for (shown, *own), names in alike.items()
+        f"Several grids ({', '.join(grids)}) – {', '.join(methods)}: the table shows {shown}."
+        for (shown, *grids), methods in alike.items()
     ]
     return [n for n in numbers if n["grid"] == chosen[str(n["method"])]], notes
 

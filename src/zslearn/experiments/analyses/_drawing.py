@@ -49,7 +49,7 @@ def draw_lines(
 
 def grouped_bars(
     draw: Callable[..., Any],
-    groups: Sequence[Any],
+    groups: list[Any],
     bars: Sequence[tuple[pd.DataFrame, dict[str, Any]]],
 ) -> None:
     """Draw means in % side by side in each group: tables by group, and options of their bars."""

@@ -16,6 +16,7 @@ import pandas as pd
 from zslearn.experiments._names import method_style
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import numbers_of
+from zslearn.experiments._summary import chosen_grids
 from zslearn.experiments.analyses._drawing import bar_options, grouped_bars, plain_legend
 from zslearn.experiments.analyses._jobs import JobRunner
 from zslearn.metrics import harmonic_mean
@@ -36,16 +37,10 @@ def kind_order(kind: str) -> tuple[bool, bool, str]:
 
 
 def of_one_protocol(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records of the default protocol if there are any, with one grid per method.
-
-    Of several grids "fast" is preferred, otherwise the first.
-    """
+    """Records of the default protocol if there are any, with one grid per method."""
     default = [record for record in records if record.get("protocol", BASE) == BASE]
     found = default or list(records)
-    grids: dict[str, list[str]] = {}
-    for record in found:
-        grids.setdefault(record["method"], []).append(record.get("grid", ""))
-    chosen = {name: "fast" if "fast" in own else own[0] for name, own in grids.items()}
+    chosen = chosen_grids((record["method"], record.get("grid", "")) for record in found)
     return [record for record in found if record.get("grid", "") == chosen[record["method"]]]
 
 
