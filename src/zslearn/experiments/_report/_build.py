@@ -312,17 +312,16 @@ def classes_of(records: Iterable[Record]) -> tuple[list[str], int]:
 def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | None:
     """Accuracies and confusions of the classes, as means over the records of a method."""
     places = {name: place for place, name in enumerate(classes)}
-    accuracies = pd.DataFrame([record.get("per_class", {}) for record in records], dtype=float)
+    accuracies: dict[str, list[float]] = {}
     confused: dict[str, Counter[str]] = {}
     for record in records:
+        for name, value in record.get("per_class", {}).items():
+            accuracies.setdefault(name, []).append(value)
         for name, pairs in record.get("confused_with", {}).items():
             shares = {other: share for other, share in pairs if other in places}
             confused.setdefault(name, Counter()).update(shares)
-    if accuracies.empty:
+    if not accuracies:
         return None
-    means, counts = (
-        found.reindex(list(classes)) for found in (accuracies.mean(), accuracies.count())
-    )
     worst = [
         max(confused.get(name, Counter()).items(), key=lambda pair: pair[1], default=None)
         if name in accuracies
@@ -330,11 +329,14 @@ def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | Non
         for name in classes
     ]
     return {
-        "accuracy": [None if np.isnan(mean) else _millionths(mean) for mean in means],
+        "accuracy": [
+            _millionths(np.mean(accuracies[name])) if name in accuracies else None
+            for name in classes
+        ],
         "taken_for": [None if pair is None else places[pair[0]] for pair in worst],
         "share": [
-            None if pair is None else _millionths(pair[1] / count)
-            for count, pair in zip(counts, worst, strict=True)
+            None if pair is None else _millionths(pair[1] / len(accuracies[name]))
+            for name, pair in zip(classes, worst, strict=True)
         ],
     }
 
