@@ -20,6 +20,7 @@ from zslearn.experiments import (
     read_records,
     run_benchmark,
     write_record,
+    write_record,
     write_report,
 )
 from zslearn.experiments._examples import data_uri, read_examples, save_examples
@@ -322,6 +323,20 @@ def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
     found = {json.loads(path.read_text())["command"] for path in tmp_path.glob("*.json")}
     methods = "--methods 'SAE (original)' ESZSL"
     assert found == {f"zslearn bench glyphs {methods} --setting zsl --jobs 1 --out {tmp_path}"}
+
+
+def test_a_confusion_of_a_class_without_an_accuracy_is_omitted(tmp_path):
+    for method in ("ESZSL", "SAE"):
+        record = example_record(method, "zsl")
+        if method == "SAE":
+            del record["per_class"]["class 0"]
+            record["confused_with"] = {"class 0": [["class 1", 0.5]]}
+        write_record(record, tmp_path / f"{method}.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    parts = {found["methods"][part["method"]]["name"]: part for part in found["by_class"]}
+    at = found["groups"][0]["classes"].index("class 0")
+    assert [parts["SAE"][name][at] for name in ("accuracy", "taken_for", "share")] == [None] * 3
+    assert parts["ESZSL"]["accuracy"][at] is not None
 
 
 def test_nothing_of_a_record_is_markup(tmp_path):
