@@ -20,7 +20,6 @@ from zslearn.experiments import (
     read_records,
     run_benchmark,
     write_record,
-    write_record,
     write_report,
 )
 from zslearn.experiments._examples import data_uri, read_examples, save_examples
