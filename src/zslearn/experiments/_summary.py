@@ -311,32 +311,27 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     index: Any = pd.Index([row[-1] for row in rows], name="method")
     if several:
         index = pd.MultiIndex.from_tuples(rows, names=names)
+    columns = {
+        metric_label(metric): [cells.get((*row, metric), Measured()) for row in rows]
+        for metric in summary_metrics(records["metric"])
+    }
+    table = pd.DataFrame(columns, index=index, dtype=object)
+    verdict = table.copy()
     # Methods are compared within a data set, split and so on.
-    groups: dict[Any, list[int]] = {}
-    for position, row in enumerate(rows):
-        groups.setdefault(row[:-1], []).append(position)
-    means: dict[str, list[SeedMean]] = {}
-    words: dict[str, list[str]] = {}
-    for metric in summary_metrics(records["metric"]):
-        column = [cells.get((*row, metric), Measured()) for row in rows]
-        label = metric_label(metric)
-        means[label] = [seed_mean(cell.runs) for cell in column]
-        words[label] = [""] * len(rows)
-        for positions in groups.values():
-            found = verdicts(column[i] for i in positions)
-            for position, word in zip(positions, found, strict=True):
-                words[label][position] = word
+    for group in dict.fromkeys(row[:-1] for row in rows):
+        own = [row[:-1] == group for row in rows]
+        for label in columns:
+            verdict.loc[own, label] = verdicts(table.loc[own, label])
 
-    def frame(part: str) -> pd.DataFrame:
-        values = {label: [getattr(m, part) for m in column] for label, column in means.items()}
-        return pd.DataFrame(values, index=index)
+    def frame(part: str, kind: Any = float) -> pd.DataFrame:
+        return table.map(lambda cell: getattr(seed_mean(cell.runs), part)).astype(kind)
 
     versions = records["split_version"].unique() if "split_version" in records else ()
     return RunSummary(
         mean=frame("mean"),
         deviation=frame("deviation"),
-        verdict=pd.DataFrame(words, index=index, dtype=object),
-        n_seeds=frame("n_seeds"),
+        verdict=verdict,
+        n_seeds=frame("n_seeds", int),
         class_splits=class_splits,
         drawn=any(is_drawn(str(version)) for version in versions),
     )
