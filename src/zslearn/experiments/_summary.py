@@ -337,35 +337,23 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     )
 
 
-def without_factor_zero(records: pd.DataFrame) -> pd.DataFrame:
-    """Drop the uncalibrated numbers of models that were tuned for the generalized setting.
-
-    As in the paper, "without calibration" always refers to a model that was tuned for the
-    conventional setting, or not tuned.
-    """
-    if "grid" not in records:
-        return records
-    is_tuned = records["grid"].map(lambda grid: isinstance(grid, str) and grid != "")
-    at_zero = (records["setting"] == "gzsl") & records["metric"].isin(UNCALIBRATED) & is_tuned
-    return records[~at_zero]
-
-
 def prepared(
     records: pd.DataFrame, is_averaged: Callable[[str], bool] = lambda dataset: False
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Records with all columns, and the class splits to average over, which become the split "ss".
 
-    Several class splits of a data set are averaged, and a single one if `is_averaged`.
+    Several class splits of a data set are averaged, and a single one if `is_averaged`. Uncalibrated
+    numbers of models that were tuned for the generalized setting are dropped: as in the paper,
+    "without calibration" refers to a model that was tuned for the conventional one, or not tuned.
     """
-    records = without_factor_zero(records).copy()
-    for name in OPTIONAL:
-        given = records[name] if name in records else pd.Series("", index=records.index)
-        records[name] = given.fillna("").astype(str)
+    optional = list(OPTIONAL)
+    records = records.reindex(columns=list(dict.fromkeys([*records, *optional, "seed"])))
+    records[optional] = records[optional].fillna("").astype(str)
+    is_tuned = (records["setting"] == "gzsl") & (records["grid"] != "")
+    records = records[~(is_tuned & records["metric"].isin(UNCALIBRATED))].copy()
     # NaN differs from itself, None does not.
-    seeds = records["seed"] if "seed" in records else [None] * len(records)
-    records["seed"] = pd.Series(
-        [None if pd.isna(seed) else seed for seed in seeds], records.index, dtype=object
-    )
+    seeds = [None if pd.isna(seed) else seed for seed in records["seed"]]
+    records["seed"] = pd.Series(seeds, records.index, dtype=object)
     records["class_split"] = ""
     names: list[str] = []
     for dataset, splits in class_splits_of(records).items():
