@@ -32,20 +32,7 @@ class UnlabelledSet(NamedTuple):
 
 
 def unlabelled_sets(y: Any, seed: int) -> dict[str, UnlabelledSet]:
-    """Draw an unlabelled set of each kind from the images of unseen classes.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-        Labels of the images.
-    seed : int
-        Seed of the draw.
-
-    Returns
-    -------
-    dict
-        Kind → rows of the set, candidates, rows to score, and candidates that are present.
-    """
+    """Draw an unlabelled set of each kind from the images of unseen classes, by their labels."""
     y, rng = np.asarray(y), np.random.default_rng(seed)
     classes, codes = np.unique(y, return_inverse=True)
     order = rng.permutation(len(y))
