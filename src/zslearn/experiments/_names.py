@@ -70,11 +70,6 @@ def short_version(version: str) -> str:
     return "unknown" if not version or "unknown" in version else version
 
 
-def is_class_split(split: str) -> bool:
-    """Whether a split is one of the class splits "ss-1", "ss-2", …."""
-    return re.fullmatch(r"ss-\d+", split) is not None
-
-
 def is_drawn(version: str) -> bool:
     """Whether the unseen classes of a split version were drawn at random."""
     return "/random" in version
@@ -148,11 +143,6 @@ def explain_measures(labels: Iterable[str]) -> str:
     """
     parts = [f"{label}: {text}" for label in labels if (text := measure_meaning(label))]
     return f"{'; '.join(parts)}." if parts else ""
-
-
-def is_fraction(metric: str) -> bool:
-    """Whether a metric is known to lie between 0 and 1."""
-    return metric in METRIC_LABELS or metric.startswith((RANK_ACCURACY, *AT_K))
 
 
 # Method styles: one colour per method in all plots, dashed for EXEM. The first seven colours, five

@@ -25,7 +25,7 @@ from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._validation import is_share
 from zslearn._version import __version__
-from zslearn.experiments._names import is_fraction
+from zslearn.experiments._names import AT_K, METRIC_LABELS, RANK_ACCURACY
 
 #: Version of the record files.
 RECORD_SCHEMA = 1
@@ -145,6 +145,16 @@ def checked_origin(record: Any) -> dict[str, Any]:
     is_seed = seed is None or (isinstance(seed, int) and not isinstance(seed, bool))
     _require(is_seed, f"'seed' is {seed!r:.60}")
     return {**origin, "seed": seed}
+
+
+def is_class_split(split: str) -> bool:
+    """Whether a split is one of the class splits "ss-1", "ss-2", …."""
+    return re.fullmatch(r"ss-\d+", split) is not None
+
+
+def is_fraction(metric: str) -> bool:
+    """Whether a metric is known to lie between 0 and 1."""
+    return metric in METRIC_LABELS or metric.startswith((RANK_ACCURACY, *AT_K))
 
 
 def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:

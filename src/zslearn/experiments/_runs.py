@@ -12,6 +12,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from pathlib import Path
@@ -40,10 +41,11 @@ from zslearn.experiments._evaluate import (
     generalized_metrics,
 )
 from zslearn.experiments._examples import save_examples
-from zslearn.experiments._names import RANK_ACCURACY, is_class_split
+from zslearn.experiments._names import RANK_ACCURACY
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._records import (
     RECORD_SCHEMA,
+    is_class_split,
     is_finished,
     slug,
     write_computed,
@@ -156,16 +158,14 @@ class Run:
 
     def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
         """Tune, measure and write the record; return the reason if the run failed."""
-        # The key comes first, so that a method without a fingerprint fails before it is fitted.
-        return write_computed(
-            self.path,
-            self.origin(command),
-            lambda: {"key": self.key(), **self.results(n_jobs, progress)},
-        )
+        compute = partial(self.results, n_jobs, progress)
+        return write_computed(self.path, self.origin(command), compute)
 
     def results(self, n_jobs: int | None, progress: bool) -> dict[str, Any]:
         """Tune the method on the training part and measure it on the test parts."""
-        start, data, protocol = time.perf_counter(), self.data, self.protocol
+        # The key comes first, so that a method without a fingerprint fails before it is fitted.
+        key, start = self.key(), time.perf_counter()
+        data, protocol = self.data, self.protocol
         options = TuningOptions(
             setting=self.setting,
             grid=self.grid,
@@ -201,6 +201,7 @@ class Run:
             # Time that the fits read from another search's cache had taken.
             times["reused"] = search.reused_time_
         return {
+            "key": key,
             "hyper_parameters": _plain(search.best_params_),
             "edges": dict(getattr(search, "edges_", {})),
             **adaptation,

@@ -24,8 +24,8 @@ import pandas as pd
 from scipy import stats
 
 from zslearn._utils._array import Floats
-from zslearn.experiments._names import RANK_ACCURACY, is_class_split, is_drawn, metric_label
-from zslearn.experiments._records import OPTIONAL
+from zslearn.experiments._names import RANK_ACCURACY, is_drawn, metric_label
+from zslearn.experiments._records import OPTIONAL, is_class_split
 
 #: Verdict on a number that does not differ from the best, and the note that explains its mark.
 NOT_DIFFERENT: Literal["not different"] = "not different"
