@@ -354,19 +354,11 @@ def _solve_paths(
     is_large = n_problems * n_seen**2 * n_dims >= _MIN_CACHED_WORK
     is_small_enough = 8 * n_problems * n_seen * n_dims <= _MAX_CACHED_BYTES
     is_cached = caches_fits(targets) and is_large and is_small_enough
-    if on_device(targets) and not is_cached:
-        # A few problems at a time would leave the device idle.
-        kernels = [
-            _on_device_of(targets, rbf_similarity(signatures, gamma=gamma)) for gamma in gammas
-        ]
+    kernels = (_on_device_of(targets, rbf_similarity(signatures, gamma=gamma)) for gamma in gammas)
+    if not is_cached:
         yield from nu_svr_paths(kernels, targets, n_jobs=n_jobs, **options)
         return
-    for number, gamma in enumerate(gammas):
-        K = _on_device_of(targets, rbf_similarity(signatures, gamma=gamma))
-        if not is_cached:
-            for _, result in nu_svr_paths([K], targets, n_jobs=n_jobs, **options):
-                yield number, result
-            continue
+    for number, K in enumerate(kernels):
         results = cached_results(
             ("nu_svr_path", K, targets, options),
             partial(nu_svr_path, K, targets, n_jobs=n_jobs, **options),
