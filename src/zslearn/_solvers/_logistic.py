@@ -528,24 +528,19 @@ class _Newton:
                 start = self._along(alpha, start, step, shift, dtype)
             last = point
             point, n_iter = self._solve(alpha, start, dtype)
-            results[position] = self._result(alpha, point, n_iter)
+            shift = (self.rows.mean @ point.coef.T)[0, :]  # the rows were centred
+            results[position] = LogisticResult(
+                self.xp.asarray(rows.full(point.coef), copy=True),
+                self.loss.balanced(point.intercept - shift),
+                alpha,
+                point.objective,
+                point.gap,
+                n_iter,
+                bool((point.gap <= point.wanted).all()),
+                point.gain,
+            )
         self._warn_of_gaps(list(results.values()))
         return [results[position] for position in range(len(values))]
-
-    def _result(self, alpha: float, point: _Point, n_iter: int) -> LogisticResult:
-        """A solution for the original features, as a copy."""
-        rows = self.rows.rows
-        intercept = self.loss.balanced(point.intercept - (self.rows.mean @ point.coef.T)[0, :])
-        return LogisticResult(
-            self.xp.asarray(rows.full(point.coef), copy=True),
-            intercept,
-            alpha,
-            point.objective,
-            point.gap,
-            n_iter,
-            bool((point.gap <= point.wanted).all()),
-            point.gain,
-        )
 
     @staticmethod
     def _warn_of_gaps(results: list[LogisticResult]) -> None:

@@ -97,7 +97,15 @@ class SynCProblem:
         )
         self.training = training
         self.signatures: Signatures = training.signatures
-        self.phantoms, self.start = self._first_phantoms(training, model)
+        init = model.phantom_init
+        self.start: Views | None = None
+        if is_given(init):
+            table, scale = training.table, training.signature_scale
+            self.phantoms = given_phantoms(init, model.n_phantoms, table, scale)
+        else:
+            count = phantom_count(model.n_phantoms, training.n_seen)
+            self.start = initial_combinations(self.signatures, count, init, self.rng)
+            self.phantoms = combine(self.start, self.signatures)
         self.rng_state = self.rng.get_state(legacy=False)
         self.factors = () if model.metric is None else metric_factors(model.metric, self.signatures)
         self.loss = LOSSES[model.loss]
@@ -111,20 +119,10 @@ class SynCProblem:
         self.direct = (
             model.penalize == "w"
             and not model.learn_phantoms
-            and not is_given(model.phantom_init)
-            and phantom_count(model.n_phantoms, training.n_seen) == training.n_seen
-            and model.phantom_init != "random"
+            and self.start is not None
+            and len(self.phantoms) == training.n_seen
+            and init != "random"
         )
-
-    def _first_phantoms(self, training: Training, model: Any) -> tuple[Signatures, Views | None]:
-        """The initial phantoms and their coefficients."""
-        init = model.phantom_init
-        if not is_given(init):
-            count = phantom_count(model.n_phantoms, training.n_seen)
-            start = initial_combinations(self.signatures, count, init, self.rng)
-            return combine(start, self.signatures), start
-        phantoms = given_phantoms(init, model.n_phantoms, training.table, training.signature_scale)
-        return phantoms, None
 
     def learn(self, model: SynC, start: SVMResult | None) -> Learned:
         """Learn the base classifiers of a variant, and its phantoms with `learn_phantoms`."""

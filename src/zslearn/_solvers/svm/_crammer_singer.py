@@ -183,7 +183,11 @@ class Ascent:
             linear[rows] = np.einsum("nc,nc->n", self.dual[rows], margins)
             if self.has_many and not self.is_fresh:
                 candidates.append(candidate_classes(scores, self.dual[rows], _SPARE))
-        self._keep(candidates)
+        self.candidates = None
+        if candidates:
+            classes, counts = (np.concatenate(parts) for parts in zip(*candidates, strict=True))
+            if self._is_few(len(classes), self.dual.size):
+                self.candidates = classes, np.concatenate([[0], np.cumsum(counts)])
         shares = self.weights / len(self.y)
         penalty = 0.5 * self.alpha * float(np.sum(self.base * self.base))
         return _Evaluation(
@@ -194,24 +198,12 @@ class Ascent:
             penalty,
         )
 
-    def _keep(self, candidates: list[tuple[NDArray[np.int32], NDArray[np.intp]]]) -> None:
-        """Keep the candidates of all rows if they are few."""
-        self.candidates = None
-        if candidates:
-            classes, counts = (np.concatenate(parts) for parts in zip(*candidates, strict=True))
-            if self._is_few(len(classes), self.dual.size):
-                self.candidates = classes, np.concatenate([[0], np.cumsum(counts)])
-
     def rounding(self) -> float:
         """Bound of the rounding error of scores in visits."""
         if self.dtype == np.float64:
             return 0.0
         lengths = np.linalg.norm(self._coefficients(), axis=1)
         return float(np.finfo(self.dtype).eps) * self.length * float(lengths.max())
-
-    def use_double_precision(self) -> None:
-        """Compute in double precision from now on."""
-        self.visited, self.dtype = self.X, np.dtype(np.float64)
 
     def open_rows(self, found: _Evaluation, wanted: float) -> NDArray[np.intp]:
         """Rows that are not at their optimum, or whose dual point is no vertex."""
@@ -630,7 +622,7 @@ def _ascend(
         found = ascent.evaluate()
         if found.gap > 0.5 * before and found.gap < _ROUNDINGS * ascent.rounding():
             # The required gap is small if the objective is small.
-            ascent.use_double_precision()
+            ascent.visited, ascent.dtype = ascent.X, np.dtype(np.float64)
         before = found.gap
         if best is None or found.objective < best.objective:
             best, base = found, ascent.base.copy()
