@@ -7,10 +7,10 @@ For each target a and the points :math:`p_1, \dots, p_S`,
 
 With :math:`\gamma > 0` the solution is unique. Since the weights sum to one, all points may be
 shifted; centring them gives the best conditioned matrix :math:`K = P P^\top + \gamma I`.
-A primal active-set method starts from the projection of the solution without :math:`z \ge 0`, and
-finds the solution in finitely many steps: it solves the problem on the positive weights and steps
-towards this solution until a weight would become negative; if none does, it adds the weight with
-the smallest gradient.
+Accelerated projected gradients, for all targets together, guess which weights are positive. A
+primal active-set method then finds the solution in finitely many steps: it solves the problem on
+the positive weights and steps towards this solution until a weight would become negative; if none
+does, it adds the weight with the smallest gradient.
 
 For the gradient g at z, the certificate :math:`g^\top z - \min_c g_c` (the duality gap) is an upper
 bound of the difference between the objective and its minimum.
@@ -21,11 +21,14 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_array
 
-from zslearn._utils._array import Floats
+from zslearn._utils._array import Floats, row_blocks
 
+# Number of projected-gradient steps. Targets are processed in blocks that fit into the cache.
+_GUESS = 60
+_GUESS_BYTES = 1 << 22
 # Relative rounding error of the gradient.
 _ROUNDING = 1e-13
 
@@ -102,22 +105,41 @@ def simplex_least_squares(
     center = mixed.mean(axis=0)
     mixed = mixed - center
     gram = mixed @ mixed.T + gamma * np.eye(n_points)
-    products = (goals - center) @ mixed.T
-    try:
-        weights = project_to_simplex(_on_support(gram, products.T).T)
-        n_iter = [
-            _active_set(gram, product, z, steps)
-            for product, z in zip(products, weights, strict=True)
-        ]
-    except np.linalg.LinAlgError as error:
-        raise ValueError(
-            f"gamma={gamma} is too small relative to the squared distances of the points from "
-            f"their centre, {np.mean(np.sum(mixed**2, axis=1)):.3g} on average: the solution "
-            "is not determined. Use a larger gamma."
-        ) from error
-    gradient = weights @ gram - products
-    gap = np.sum(gradient * weights, axis=1) - gradient.min(axis=1)
-    return SimplexResult(weights, np.maximum(gap, 0.0), max(n_iter))
+    weights = np.empty((len(goals), n_points))
+    gap = np.empty(len(goals))
+    max_steps = 0
+    # The guess needs about eight numbers for each weight.
+    for rows in row_blocks(len(goals), row_bytes=8 * 8 * n_points, budget=_GUESS_BYTES):
+        products = (goals[rows] - center) @ mixed.T
+        weights[rows] = _guess(gram, products)
+        try:
+            n_iter = [
+                _active_set(gram, product, z, steps)
+                for product, z in zip(products, weights[rows], strict=True)
+            ]
+        except np.linalg.LinAlgError as error:
+            raise ValueError(
+                f"gamma={gamma} is too small relative to the squared distances of the points from "
+                f"their centre, {np.mean(np.sum(mixed**2, axis=1)):.3g} on average: the solution "
+                "is not determined. Use a larger gamma."
+            ) from error
+        max_steps = max(max_steps, *n_iter)
+        gradient = weights[rows] @ gram - products
+        gap[rows] = np.sum(gradient * weights[rows], axis=1) - gradient.min(axis=1)
+    return SimplexResult(weights, np.maximum(gap, 0.0), max_steps)
+
+
+def _guess(gram: Floats, products: Floats) -> Floats:
+    """Accelerated projected gradient on ½ zᵀKz − qᵀz, a fixed number of steps."""
+    largest = float(np.linalg.eigvalsh(gram)[-1])
+    here = np.full_like(products, 1.0 / len(gram))
+    ahead, pace = here, 1.0
+    for _ in range(_GUESS):
+        there = project_to_simplex(ahead - (ahead @ gram - products) / largest)
+        faster = (1 + np.sqrt(1 + 4 * pace**2)) / 2
+        ahead = there + (pace - 1) / faster * (there - here)
+        here, pace = there, faster
+    return here
 
 
 def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
@@ -126,7 +148,7 @@ def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
     free = z > 0
     for n_iter in range(max_iter):
         where = np.flatnonzero(free)
-        here, best = z[where], _on_support(gram[np.ix_(where, where)], product[where])
+        here, best = z[where], _on_support(gram, product, where)
         falling = np.flatnonzero(best < 0)
         steps = here[falling] / (here[falling] - best[falling])
         if steps.size and steps.min() < 1:
@@ -149,9 +171,9 @@ def _active_set(gram: Floats, product: Floats, z: Floats, max_iter: int) -> int:
     return max_iter
 
 
-def _on_support(gram: Floats, product: Floats) -> Floats:
-    """Minimise without bounds: Kz = q + μ1, with μ such that the weights sum to one."""
-    solved = np.linalg.solve(gram, np.column_stack([product, np.ones(len(gram))]))
-    best, ones = solved[:, :-1], solved[:, -1:]
-    best = best + (1.0 - best.sum(axis=0)) / ones.sum() * ones
-    return best.reshape(product.shape)
+def _on_support(gram: Floats, product: Floats, where: NDArray[np.intp]) -> Floats:
+    """Minimise over the support: Kz = q + μ1, with μ such that the weights sum to one."""
+    sides = np.column_stack([product[where], np.ones(len(where))])
+    solved = np.linalg.solve(gram[np.ix_(where, where)], sides)
+    level = (1.0 - solved[:, 0].sum()) / solved[:, 1].sum()
+    return solved[:, 0] + level * solved[:, 1]
