@@ -291,7 +291,6 @@ def improve_dual(
     mixed = kernel.shape[0] > 0
     value = np.empty(n_classes)
     pull = np.empty(n_classes)
-    moved = np.empty(n_classes, np.intp)
     for _ in range(sweeps):
         largest = 0.0
         for i in range(n_rows):
@@ -304,16 +303,6 @@ def improve_dual(
             if changed == 0.0:
                 continue
             largest = max(largest, changed)
-            n_moved = 0
-            for c in range(n_classes):
-                if pull[c] != 0.0:
-                    moved[n_moved] = c
-                    n_moved += 1
-            if 4 * n_moved <= n_classes:
-                for j in range(n_rows):
-                    for k in range(n_moved):
-                        scores[j, moved[k]] -= gram[i, j] * pull[moved[k]]
-                continue
             for j in range(n_rows):
                 weight = gram[i, j]
                 for c in range(n_classes):
