@@ -224,7 +224,8 @@ def softmax_path(
     """
     rows = TrainingRows(X, y, n_classes)
     counts = np.bincount(rows.y, minlength=rows.n_classes)
-    table = _soft_labels(counts, pseudo_counts)
+    own = counts[:, None] * np.eye(len(counts)) + pseudo_counts / len(counts)
+    table = own / np.maximum(counts + pseudo_counts, 1)[:, None]
     shares = checked_weights(1.0 if sample_weight is None else sample_weight, rows.y.shape)[:, None]
     weights = shares / shares.sum()
     # Softened labels give every class some mass, whether it has rows or not.
@@ -256,12 +257,6 @@ def _checked_targets(Y: Any, n_samples: int, codes: Any) -> tuple[Floats, NDArra
     if not ((targets >= 0) & (targets <= 1)).all():
         raise ValueError("Y must contain 0 and 1, or probabilities between them.")
     return targets, places
-
-
-def _soft_labels(counts: NDArray[np.intp], pseudo_counts: float) -> Floats:
-    """Targets of the samples of each class; see `pseudo_counts` of :func:`softmax_path`."""
-    own = counts[:, None] * np.eye(len(counts))
-    return (own + pseudo_counts / len(counts)) / np.maximum(counts + pseudo_counts, 1)[:, None]
 
 
 def _target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:
