@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -67,6 +68,7 @@ def test_a_prior_multiplies_probabilities():
         ({}, "must map classes to their odds"),
         ([1, 2], "must map classes to their odds"),
         ({"cow": 1.0}, "prior names unknown classes: 'cow'"),
+        (pd.Series([2.0, 3.0], index=["dog", "dog"]), "prior repeats 'dog'"),
         ({"ant": 0.0}, "odds of 'ant' are 0.0; .* omit it from classes="),
         ({"ant": 2, "bee": float("nan")}, "odds of 'bee' are nan"),
         ({"ant": "many"}, "odds of 'ant' are 'many'"),

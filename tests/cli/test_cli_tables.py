@@ -188,9 +188,12 @@ def test_errors_in_tables_are_one_line(files, capsys):
     samples = samples[~samples["animal"].isin(UNSEEN)].replace("c02", "C02")
     samples.to_csv("animals.csv", index=False)
     classes.drop(index="c03").to_csv("classes.csv")
+    sentences = [f"It is number {i}." for i in range(12)]
+    pd.DataFrame({"text": sentences}, classes.index).to_csv("words.csv")
     more = ["--drop", "is 3", "sensor 4", "sensor 44"]
     for words, message in (
         ([], "samples are missing from the description: 'c03'. Describe"),
+        (["--signatures", "words.csv"], "free text). Give sentences to zslearn fit --describe."),
         (more, "--drop: neither table has the columns 'sensor 44'."),
         (["--sep", ";"], "there are 1 columns; the first holds the labels"),
         (["--encoding", "utf-99"], "--encoding 'utf-99' is unknown"),

@@ -13,7 +13,7 @@ from sklearn.preprocessing import normalize
 
 from zslearn._utils._messages import InputWarning
 from zslearn.networks import DGP, GCNZ, SGCN
-from zslearn.signatures import ClassGraph
+from zslearn.signatures import ClassGraph, MultiSignatures
 from zslearn.signatures._class_graph import ClassTree
 from zslearn.synthesis import SynC
 
@@ -366,6 +366,11 @@ def test_intercepts_are_the_last_column(problem):
             "targets contains NaN or infinity for",
         ),
         (lambda rows: pd.concat([rows, rows.iloc[:1]]), "describes 'c02' more than once"),
+        (lambda rows: MultiSignatures({"a": rows, "b": rows}), "'targets' parameter of"),
+        (
+            lambda rows: {label: ["?"] for label in rows.index},
+            "row of 'c02' in targets must contain numbers",
+        ),
     ],
 )
 def test_targets_that_do_not_fit(problem, change, message):

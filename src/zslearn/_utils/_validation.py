@@ -148,7 +148,7 @@ _scaling_is_chosen: ContextVar[bool] = ContextVar("scaling_is_chosen", default=F
 
 
 @contextmanager
-def chosen_scaling(is_chosen: bool) -> Iterator[None]:
+def without_scaling_warning(is_chosen: bool) -> Iterator[None]:
     """Silence :func:`warn_of_dominating`, since the scaling was chosen by its effect."""
     token = _scaling_is_chosen.set(is_chosen)
     try:

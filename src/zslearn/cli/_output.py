@@ -110,6 +110,7 @@ _CODE = {
     r"make_pipeline\(StandardScaler\(\), method\)": "feature_scaling=standard",
     r"convert them with \.astype\(float\)": "write them as numbers",
     r"\bwith index=False": "without its index",
+    r"Encode sentences with [\w.]+\.": "Give sentences to zslearn fit --describe.",
     r"unicodedata\.normalize\('NFC', name\)": "Unicode's NFC",
     # Remedies that name both the parameter and the option.
     r"\([\w=.]+; on the command line ": "(",

@@ -118,7 +118,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
         return arrow.Table.from_batches(batches, source.schema_arrow).to_pandas()
 
 
-def read_excel(path: Path) -> pd.DataFrame:
+def read_excel(path: Path, *, header: int | None = 0) -> pd.DataFrame:
     """Read the first sheet of an Excel workbook within the memory limit."""
     import_optional("openpyxl", f"Reading {path.name}")
     budget = Budget(path)
@@ -126,10 +126,12 @@ def read_excel(path: Path) -> pd.DataFrame:
         # A workbook is a zip archive of XML.
         with zipfile.ZipFile(path) as archive:
             budget.take(sum(member.file_size for member in archive.infolist()))
-        table = pd.read_excel(path, keep_default_na=False, na_values=[""], engine="openpyxl")
+        table = pd.read_excel(
+            path, header=header, keep_default_na=False, na_values=[""], engine="openpyxl"
+        )
     if not len(table.columns):
         raise ValueError(f"{plain(path)}: the first sheet is empty.")
-    return table.rename(columns=str)
+    return table if header is None else table.rename(columns=str)
 
 
 def is_zarr(path: Path) -> bool:

@@ -14,7 +14,7 @@ from sklearn.base import clone
 
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import one_blas_thread
-from zslearn._utils._validation import check_scaling, chosen_scaling
+from zslearn._utils._validation import check_scaling, without_scaling_warning
 from zslearn.base import ZeroShotMetaClassifier
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
 from zslearn.images._samples import Samples, check_labels
@@ -140,7 +140,7 @@ def fit_samples(
     is_small = choices.columns is not None and X.size < _SMALL_TABLE
     n_jobs = 1 if is_small else n_jobs
     is_chosen = choices.columns is not None and feature_scaling == AUTO
-    with one_blas_thread(is_small), chosen_scaling(is_chosen):
+    with one_blas_thread(is_small), without_scaling_warning(is_chosen):
         model, choice = _tune(
             choices,
             method,

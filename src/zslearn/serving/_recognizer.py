@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats
 from zslearn._utils._files import locked, remove_stale
 from zslearn._utils._messages import composed, did_you_mean, name_some, no_user_warnings, plain
+from zslearn._utils._reading import TABLE_ENDINGS
 from zslearn.calibration import NoneOfThese, PredictionSets, RankPredictor
 from zslearn.images import (
     Samples,
@@ -113,8 +114,6 @@ class Refusal(Exception):
         self.retry_after = retry_after
 
 
-#: Endings of table files; others are read as CSV.
-TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 #: Longest name of a class, in characters.
 MAX_NAME = 200
 #: Larger values are useless to every method, and their squares overflow.
