@@ -547,9 +547,9 @@ def crammer_singer(
         return found
     again = _come_down(ascend, alpha=alpha, easy=easy, tol=tol, max_iter=left)
     better = min(found, again, key=lambda result: result.objective)
-    tighter = max(found, again, key=lambda result: result.objective - result.gap)
-    bound = tighter.objective - tighter.gap
-    gap = max(0.0, min(better.gap, better.objective - bound))
+    tighter = max(found, again, key=lambda result: result.objective - result.dual_gap)
+    bound = tighter.objective - tighter.dual_gap
+    gap = max(0.0, min(better.dual_gap, better.objective - bound))
     penalty = 0.5 * alpha * float(np.sum(better.base**2))
     rule = _stopping_rule(rows, margins, tol)
     state = better.objective, gap, penalty
