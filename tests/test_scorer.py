@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._scorer import ClassScorer, identical_rows
-from zslearn._utils._messages import InputWarning
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import InputWarning, ZeroShotClassifier
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.synthesis import EXEM

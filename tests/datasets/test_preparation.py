@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import zslearn
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.datasets import TablePreparation, load_table, read_signature_table
 from zslearn.datasets._preparation import tells_apart
 from zslearn.persistence import CannotSaveError

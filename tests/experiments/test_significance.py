@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,28 +12,12 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from report_records import measured
 from zslearn.experiments import build_table, render, summarize_runs
-from zslearn.experiments._summary import (
-    Measured,
-    do_not_differ,
-)
+from zslearn.experiments._summary import Measured, do_not_differ
 
 RNG = np.random.RandomState(0)
-
-
-def _record(method, value, **changes):
-    return {
-        "method": method,
-        "dataset": "CUB",
-        "split": "ns",
-        "split_version": "PS1",
-        "features": "res101",
-        "setting": "zsl",
-        "metric": "per_class_accuracy",
-        "value": value,
-        "seed": 0,
-        **changes,
-    }
+_record = partial(measured, seed=0)
 
 
 def test_subsets_have_rows_and_analyses_are_skipped():
@@ -70,11 +55,6 @@ def test_class_splits_are_the_pairs_where_there_are_several():
     ]
     # The gap is the same for every seed, which leaves nothing to judge by.
     assert do_not_differ(*on_one) is None
-
-
-def _over_seeds(*values, by_class=None):
-    runs = {(i, ""): value for i, value in enumerate(values)}
-    return Measured(runs, {} if by_class is None else dict.fromkeys(runs, by_class))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.3])

@@ -60,7 +60,7 @@ def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
         raise ValueError(
             f"{where} has names that look identical but have different code points: "
             f"{'; '.join(pairs[:3])}{_more(len(pairs) - 3)}. Use one form for each name, such as "
-            "unicodedata.normalize('NFC', name)."
+            "Unicode's NFC."
         )
 
 

@@ -115,8 +115,8 @@ class Budget:
         raise FileLimitError(
             f"{self.path}: reading it takes about {_amount(self._taken + n_bytes)} of memory, more "
             f"than the {allowed}, so the file may be damaged or malicious. If you trust it, allow "
-            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (max_bytes= "
-            "in Python)."
+            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (in "
+            "Python: max_bytes=)."
         )
 
 

@@ -208,7 +208,7 @@ def load_glyphs(
         except OSError as unwritable:
             warn_user(
                 f"The rendered glyphs could not be cached in {path.parent} ({unwritable}). Set "
-                "ZSLEARN_CACHE (data_home= in Python) to a writable folder."
+                "ZSLEARN_CACHE (in Python: data_home=) to a writable folder."
             )
     features = [
         _gradient_histograms(images[rows])

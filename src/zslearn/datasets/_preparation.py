@@ -523,7 +523,8 @@ def prepare_classes(
         preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
     except ValueError as error:
         is_text = not any(map(is_number, table.dtypes))
-        advice = " Encode sentences with zslearn.signatures.text_signatures." if is_text else ""
+        how = "zslearn fit --describe (in Python: zslearn.signatures.text_signatures)"
+        advice = f" Encode sentences with {how}." if is_text else ""
         raise ValueError(f"The class table: {error}{advice}") from error
     has_gaps = np.zeros(len(table), dtype=bool)
     for place, column in enumerate(preparation.columns_):

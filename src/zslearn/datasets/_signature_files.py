@@ -100,7 +100,7 @@ def read_signatures(
             table,
             plain(path),
             " The first column should hold the labels, but numbers the rows: write the table "
-            "with index=False.",
+            "without its index.",
         )
     if not any_columns:
         refuse_text(table, plain(path), " Drop them, or use zslearn fit, which encodes categories.")

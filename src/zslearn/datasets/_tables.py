@@ -280,7 +280,7 @@ def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, 
     if unknown := [name for name in drop if name not in names]:
         near = did_you_mean(unknown[0], names)
         raise ValueError(
-            f"{where}: drop names {name_some(unknown)}; there is no such column among "
+            f"{where}: drop= names {name_some(unknown)}; there is no such column among "
             f"{name_some(names)}.{near}"
         )
     left = [table.drop(columns=drop, errors="ignore") for table in tables]
@@ -312,8 +312,8 @@ def _chosen_scaling(
     if scaling not in (None, "auto"):
         return scaling
     remedy = (
-        "Standardise the features with feature_scaling='standard', or "
-        "make_pipeline(StandardScaler(), method)."
+        "Standardise the features with feature_scaling='standard' (in Python: or with "
+        "StandardScaler in a pipeline)."
     )
     if scaling == "auto":
         remedy = (

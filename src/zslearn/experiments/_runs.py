@@ -350,8 +350,7 @@ def check_measurable(data: ZeroShotDataset, settings: Sequence[str], most_shots:
     if not len(data.active_split.test_seen):
         raise ValueError(
             f"{where}, has no test images of seen classes, which the generalized setting needs. "
-            "Hold some out when loading the data (hold_out=0.2; on the command line --hold-out "
-            "0.2), or run the setting zsl only."
+            "Hold some out when loading the data (hold_out=0.2), or run the setting zsl only."
         )
     if untested := untested_classes(data):
         raise ValueError(

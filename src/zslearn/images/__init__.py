@@ -22,7 +22,7 @@ from zslearn.images._describing import (
     text_features,
 )
 from zslearn.images._features import extract_features, read_samples
-from zslearn.images._fitting import adaptation_of, fit_samples, fitted_method, of_numbers
+from zslearn.images._fitting import adaptation_of, fit_samples, fitted_method
 from zslearn.images._model_files import (
     adapt_file,
     add_classes_to_file,
@@ -45,7 +45,7 @@ from zslearn.images._predicting import (
     prediction_table,
     rank_classes,
 )
-from zslearn.images._samples import Samples, load_features
+from zslearn.images._samples import Samples, is_feature_table, load_features
 
 __all__ = [
     "BACKBONES",
@@ -73,10 +73,10 @@ __all__ = [
     "features_for_model",
     "fit_samples",
     "fitted_method",
+    "is_feature_table",
     "list_images",
     "load_backbone",
     "load_features",
-    "of_numbers",
     "prediction_table",
     "rank_classes",
     "read_class_table",

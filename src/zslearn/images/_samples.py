@@ -203,10 +203,11 @@ def npz_path(path: str | os.PathLike[str]) -> Path:
 
 
 def is_feature_table(path: Path) -> bool:
-    """Whether a path is a table of features rather than a list of image files."""
-    if not path.is_file() or path.suffix.lower() != ".csv":
-        return path.suffix.lower() in TABLE_ENDINGS[1:]
-    return "path" not in [cell.strip().casefold() for cell in first_row(path)]
+    """Return whether a path is a table of features rather than a list of image files."""
+    ending = path.suffix.lower()
+    if ending == ".csv" and path.is_file():
+        return "path" not in [cell.strip().casefold() for cell in first_row(path)]
+    return ending in TABLE_ENDINGS and ending != ".csv"
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

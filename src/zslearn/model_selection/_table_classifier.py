@@ -435,7 +435,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         return self._set_fitted(fresh)
 
     @classmethod
-    def from_fitted(cls, choice: TableChoice, model: Any) -> Self:
+    def from_fitted(cls, choice: TableChoice, model: Any, *, has_names: bool = True) -> Self:
         """Combine a preparation with a model that was fitted on its numbers.
 
         Parameters
@@ -444,6 +444,8 @@ class TableClassifier(ZeroShotMetaClassifier):
             The preparation.
         model : zero-shot estimator
             The fitted model.
+        has_names : bool, default=True
+            Whether the samples were a table rather than an array, whose columns have no names.
 
         Returns
         -------
@@ -451,7 +453,7 @@ class TableClassifier(ZeroShotMetaClassifier):
             A fitted classifier for tables.
         """
         fresh = cls(model)
-        fresh._set_choice(choice)
+        fresh._set_choice(choice, has_names=has_names)
         fresh.estimator_ = model
         return fresh._as_fitted()
 

@@ -688,8 +688,8 @@ class SignatureTable:
         ):
             if not (scaling or self.indicators):
                 remedy = (
-                    "Scale the columns: signatures = zslearn.signatures.attribute_signatures("
-                    "signatures, signature_scaling='standard')."
+                    "Scale the columns with signature_scaling='standard' (in Python: of "
+                    "zslearn.signatures.attribute_signatures)."
                 )
                 warn_of_dominating(array[seen], columns, _view_named(name), "classes", remedy)
 

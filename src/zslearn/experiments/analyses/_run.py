@@ -276,7 +276,7 @@ def run_analysis(
         if found.compute is None:
             raise ValueError(
                 f"{analysis} takes one split at a time; for several splits, run a benchmark "
-                "(zslearn bench) and pass its records (runs=, --runs)."
+                "(zslearn bench) and pass its records (runs=)."
             )
         frames = [analyze(analysis, data.with_split(name), out, **options) for name in splits]
         frame = pd.concat(frames, ignore_index=True)
