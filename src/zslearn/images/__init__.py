@@ -8,6 +8,7 @@ its predictions. Model files record how their features were made, so that `featu
 """
 
 from zslearn.images._backbones import BACKBONES, Backbone, Preprocessing, load_backbone
+from zslearn.images._batches import BatchPredictor
 from zslearn.images._decoding import (
     ImageList,
     UnreadableImageError,
@@ -52,6 +53,7 @@ __all__ = [
     "DESCRIBED",
     "SEEN",
     "Backbone",
+    "BatchPredictor",
     "Description",
     "ImageList",
     "Preprocessing",
