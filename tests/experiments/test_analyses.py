@@ -430,7 +430,7 @@ def test_unlabelled_sets(tmp_path):
     np.testing.assert_allclose(means["before"] + means["gain"], means["per_class_accuracy"])
     assert means["gain_absent"].notna().sum() == 2
     assert means.loc["all", "gain"] > 0
-    with pytest.raises(ValueError, match="ESZSL has none"):
+    with pytest.raises(ValueError, match="needs methods with adapt; got ESZSL"):
         analyze("unlabelled-sets", data, tmp_path, methods="ESZSL")
     pytest.importorskip("matplotlib")
     axes = AnalysisDisplay(frame, "unlabelled-sets").plot().ax_

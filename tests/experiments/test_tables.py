@@ -196,6 +196,14 @@ def test_unlike_records_cannot_share_a_column():
     assert build_table(records, split_version="PS1").ours.stack().dropna().to_list() == [50.0]
 
 
+@pytest.mark.parametrize("choice", [{"features": "res101"}, {"protocol": "default"}])
+def test_choices_may_leave_no_records(choice):
+    assert build_table(NONE, **choice).ours.isna().all(axis=None)
+    # The first choice leaves nothing for the next.
+    choices = {"split_version": "PS2", "grid": "paper", **choice}
+    assert build_table(_frame(_record()), **choices).ours.isna().all(axis=None)
+
+
 def test_seeds_are_averaged():
     records = _frame(*(_record(value=v, seed=i) for i, v in enumerate((0.5, 0.6, 0.4001))))
     table = build_table(records)
