@@ -291,7 +291,7 @@ def test_bounds_keep_the_best_classes_and_the_order_of_ties(data):
     low = rng.integers(-2, 3, (rank, width))
     P = rng.integers(-2, 3, (classes, rank)) @ low + rng.integers(-1, 2, (classes, width))
     X = rng.integers(-2, 3, (n, rank)) @ low
-    bias = rng.integers(-3, 4, classes) if score == "dot" and data.draw(st.booleans()) else None
+    bias = rng.integers(-3, 4, classes) if data.draw(st.booleans()) else None
     positions = None
     if data.draw(st.booleans()):
         positions = rng.permutation(classes)[: data.draw(st.integers(k, classes))]
@@ -299,7 +299,8 @@ def test_bounds_keep_the_best_classes_and_the_order_of_ties(data):
         X.astype(np.float32), P.astype(np.float32), k, score=score, bias=bias, positions=positions
     )
     full = X @ P.T if score == "dot" else -np.sqrt(((X[:, None] - P) ** 2).sum(axis=2))
-    full = (full if bias is None else full + bias).astype(np.float32)
+    full = full.astype(np.float32)
+    full = full if bias is None else full + bias.astype(np.float32)
     full = full if positions is None else full[:, positions]
     order, best = _sorted(full, k)
     np.testing.assert_array_equal(indices, order)
@@ -310,17 +311,20 @@ def test_bounds_keep_the_best_classes_and_the_order_of_ties(data):
 @pytest.mark.parametrize("score", ["dot", "euclidean", "cosine"])
 @pytest.mark.parametrize("scale", [1e-8, 1.0, 1e6])
 @pytest.mark.parametrize("rest", [0.0, 0.05, 1.0])
-def test_bounds_exclude_only_worse_classes(score, scale, rest, monkeypatch):
+@pytest.mark.parametrize("biased", [False, True])
+def test_bounds_exclude_only_worse_classes(score, scale, rest, biased, monkeypatch):
     rng = np.random.default_rng(0)
     low, lift = rng.standard_normal((700, 5)), rng.standard_normal((5, 40))
     P = ((low @ lift + rest * rng.standard_normal((700, 40))) * scale).astype(np.float32)
     X = (P[:60] + 0.1 * scale * rng.standard_normal((60, 40))).astype(np.float32)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 100)
     used = _bounds_used(monkeypatch)
-    indices, values = top_k(X, P, 6, score=score)
+    full = _expected(X.astype(np.float64), P.astype(np.float64), score)
+    bias = 0.1 * full.std() * rng.standard_normal(700).astype(np.float32) if biased else None
+    indices, values = top_k(X, P, 6, score=score, bias=bias)
     assert used
     assert all(used)
-    full = _expected(X.astype(np.float64), P.astype(np.float64), score)
+    full = full if bias is None else full + bias
     _, best = _sorted(full, 6)
     np.testing.assert_allclose(values, best, rtol=1e-5, atol=1e-6 * abs(full).max())
     # No class is better than the last one by more than single precision.

@@ -221,8 +221,7 @@ class PreparedClasses:
 
     def bounds(self) -> ScoreBounds | None:
         """Upper bounds of raw scores, if they are worth computing first."""
-        is_bounded = self.score != "max_dot" and (self.half is None or self.bias is None)
-        if not (is_bounded and isinstance(self.parameters, np.ndarray)):
+        if self.score == "max_dot" or not isinstance(self.parameters, np.ndarray):
             return None
         if self.parameters.size < _MIN_BOUNDED or self.parameters.dtype != np.float32:
             return None
@@ -635,6 +634,8 @@ def _scanned_top_k(plan: _Plan, k: int) -> Best:
     for rows, embedded, parts in plan.blocks():
         if values is None:
             values = np.empty((n_rows, k), dtype=embedded.dtype)
+            for prepared in parts:
+                prepared.bounds()  # computed before threads need them
 
         def fill(
             part: slice,
@@ -715,7 +716,11 @@ def _bounded_pairs(
     if bounds not in best.factors:
         best.factors[bounds] = bounds.rows(vectors, prepared.bias)
     factors, squares, slack = best.factors[bounds]
-    above = bounds.above(factors, classes)
+    above, unit = bounds.above(factors, classes), np.finfo(np.float32).eps
+    is_biased_distance = prepared.half is not None and prepared.bias is not None
+    if is_biased_distance:
+        distances = np.maximum(squares[:, None] - 2 * (above + slack[:, None]), 0)
+        above = -np.sqrt(distances).astype(np.float32)
     if prepared.bias is not None:
         above += prepared.bias[classes]
     if columns.min() < 0:
@@ -728,10 +733,15 @@ def _bounded_pairs(
         row = np.repeat(np.arange(n_rows), n_seeds)
         at = grouped[row, :, largest.ravel()].argmax(axis=1) * n_groups + largest.ravel()
         some = prepared.exact(vectors, row, classes.start + at).reshape(n_rows, -1)
-        seeds = np.partition(some, -best.k, axis=1)[:, -best.k] - slack
-    least = (seeds if best.is_new else best.least).astype(np.float64)
+        least = np.partition(some, -best.k, axis=1)[:, -best.k].astype(np.float64)
+        # They will be computed again, with other rounding errors.
+        least -= 8 * unit * np.abs(least) + 1e-6 * slack
+    else:
+        least = best.least.astype(np.float64)
     if prepared.finished_later:
         least = (squares - least * least) / 2
+    if is_biased_distance:
+        slack = 8 * unit * (np.abs(least) + 2 * float(np.abs(prepared.bias).max()))
     least = np.nextafter((least - slack).astype(np.float32), np.float32(-np.inf))
     hits = np.flatnonzero(above >= least[:, None])
     if len(hits) > (_MAX_PASSED + _MAX_PASSED_ONCE / n_rows) * above.size + 4 * n_rows * best.k:

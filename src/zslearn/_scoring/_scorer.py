@@ -28,7 +28,7 @@ from zslearn._utils._array import (
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
 from zslearn.signatures._described import DescribedTables
-from zslearn.signatures._table import find_sorted, is_among, label_array, label_kind
+from zslearn.signatures._table import find_sorted, label_array, label_kind
 
 
 @inherit_docs
@@ -181,7 +181,11 @@ class ClassScorer:
         ClassScorer
             A new scorer.
         """
-        lowered = is_among(self.labels, classes)
+        lowered = np.zeros(len(self.labels), dtype=bool)
+        members = to_numpy(classes)
+        if len(members) and label_kind(members) == label_kind(self.labels):
+            at = find_sorted(members, self.labels)
+            lowered[at[at >= 0]] = True
         bias = np.where(lowered, -factor, 0.0)
         precedence = lowered.astype(np.intp)
         if self.precedence is not None:
