@@ -107,7 +107,7 @@ def measure_described(report: Report, n_classes: int) -> None:
                 "ours": lambda m=model, rows=rows: m.predict_top_k(rows, 5),
                 "numpy": lambda e=embedded, p=single: np.concatenate(
                     [
-                        np.argpartition(part @ p.T, -5)[:, -5:]
+                        np.argpartition(part @ p.T, -5)[:, -5:].copy()
                         for part in np.array_split(e, -(-len(e) // 64))
                     ]
                 ),
