@@ -280,6 +280,7 @@ class ScoreBounds:
     axes: Floats  # (width, r)
     coordinates: NDArray[np.float32]  # (n_classes, r + 2)
     largest: float  # norm of a class
+    has_half: bool  # whether the last coordinates are −½‖p‖²
 
     @classmethod
     def of(cls, parameters: Any, half: Any) -> ScoreBounds | None:
@@ -300,7 +301,7 @@ class ScoreBounds:
             out[part, :-1], squares = cls._coordinates(parameters[part], axes)
             out[part, -1] = 0 if half is None else -squares / 2
             largest = max(largest, float(squares.max()) ** 0.5)
-        return cls(axes, out, largest)
+        return cls(axes, out, largest, half is not None)
 
     @staticmethod
     def _coordinates(rows: Any, axes: Floats) -> tuple[Floats, Floats]:
@@ -317,8 +318,9 @@ class ScoreBounds:
         coordinates, squares = self._coordinates(rows, self.axes)
         factors = np.column_stack([coordinates, np.ones(len(rows))]).astype(np.float32)
         unit = np.finfo(np.float32).eps * (factors.shape[1] + 16)
-        # Products, distances and their squares are at most this large.
-        size = (np.sqrt(squares) + self.largest) ** 2
+        # Products, or distances and their squares, are at most this large.
+        norms = np.sqrt(squares)
+        size = (norms + self.largest) ** 2 if self.has_half else norms * self.largest
         return factors, squares, unit * (size + (0 if bias is None else np.abs(bias).max()))
 
     def above(self, factors: Any, classes: slice) -> Any:
