@@ -89,7 +89,7 @@ def test_expectation_and_maximisation_by_hand():
         explained = odds * (1 - share) / (share + odds * (1 - share))
         share = min(((1 - explained).sum() + 0.1) / 4, 0.95)
     means, shares = prior.means, first
-    for _ in range(3):
+    for _ in range(2):
         r = np.zeros((3, 2))
         for i in range(3):
             weights = [
@@ -105,7 +105,7 @@ def test_expectation_and_maximisation_by_hand():
         shares = shares / shares.sum()
     proportions = (counts + first) / (1 + evidence)
 
-    def scores(classes):
+    def scores(classes, sums):
         mean = classes.means
         return mean / tau, -0.5 * (mean**2).sum(axis=1, keepdims=True) / tau
 

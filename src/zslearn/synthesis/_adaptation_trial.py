@@ -24,7 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from zslearn._utils._array import Floats, unit_rows
+from zslearn._utils._array import Floats
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.calibration._folds import DEFAULT_UNLABELLED_WEIGHT
@@ -33,7 +33,12 @@ from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
 from zslearn.synthesis._gaussian_process import ClassPrior, SignatureKernel, basis
 from zslearn.synthesis._temperature import FEWEST_CLASSES, N_GROUPS
 from zslearn.synthesis._unlabelled import Assignment, Background
-from zslearn.synthesis._whitened_space import OWN_ROUNDING, WhitenedSpace, own_directions
+from zslearn.synthesis._whitened_space import (
+    OWN_ROUNDING,
+    OrthogonalComplement,
+    WhitenedSpace,
+    own_directions,
+)
 
 #: Weights of unlabelled images to choose from.
 UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
@@ -248,26 +253,30 @@ class TrialImages:
         """The model as it would be without some classes, and all images in its space."""
         kernel, alpha = posterior.prior.kernel, posterior.prior.process.alpha
         means, signatures = posterior.exemplars, kernel.seen
-        origin = means[trained].mean(axis=0)
+        origin, whole = means[trained].mean(axis=0), posterior.space.complement
         _, lengths, axes = np.linalg.svd(means[trained] - origin, full_matrices=False)
         axes = axes[lengths > OWN_ROUNDING * lengths[0]].T
-        z, points = (self.z.astype(np.float64) - origin) @ axes, (means[trained] - origin) @ axes
+        points = (means[trained] - origin) @ axes
         sizes, norm, center = self.sizes[trained], posterior.space.norm, np.zeros(axes.shape[1])
         if norm is not None:
             squares = (points**2).sum(axis=1)
             within = max(norm**2 - float(sizes @ squares / sizes.sum()), 0.0)
             points = points * (norm / np.sqrt(squares + within))[:, None]
             center = points.mean(axis=0)
-            z, points = unit_rows(z) * norm - center, points - center
+            points = points - center
+        # The directions that only held-out classes span are orthogonal to the space of the others.
+        complement = None
+        if whole is not None and axes.shape[1] < len(origin):
+            complement = OrthogonalComplement(origin, whole.signal, np.eye(len(origin)))
         inner = SignatureKernel(signatures[trained], kernel.gamma)
         similarity = inner.among_seen()
         prior, leave_one_out = ClassPrior.learn(
             inner, similarity, basis(similarity, sizes, alpha), points, sizes, alpha
         )
-        nothing = np.zeros((0, axes.shape[1]))
+        nothing = np.zeros((0, len(origin)))
         fold = replace(
             posterior,
-            space=WhitenedSpace(axes, center, norm, center, None),
+            space=WhitenedSpace(axes, origin @ axes, norm, center, complement),
             prior=prior,
             classes=trained,
             few_shot=np.zeros(len(trained), dtype=bool),
@@ -276,16 +285,17 @@ class TrialImages:
             samples=ClassSamples(trained, sizes, points),
             orthogonal=ClassSamples(trained[:0], sizes[:0], nothing),
             columns=nothing,
-            unlabelled=ClassSamples(trained[:0], sizes[:0], nothing),
+            unlabelled=ClassSamples(trained[:0], sizes[:0], points[:0]),
             undescribed=trained[:0],
         )
         fold = fold.calibrated(own_directions(points), mean_error_weight)[0]
-        return Fold(fold, signatures, z, self.y, held_out, trained)
+        rows = fold.unlabelled_rows(self.z.astype(np.float64), len(held_out))
+        return Fold(fold, signatures, rows, self.y, held_out, trained)
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A model without some classes, and images of all of them in its space."""
+    """A model without some classes, and images of all of them as its `unlabelled_rows`."""
 
     posterior: ClassPosterior
     signatures: Signatures  # of all classes
@@ -317,7 +327,10 @@ class Fold:
         """Per-class accuracy of held-out candidates, or its harmonic mean with that of others."""
         posterior = self.posterior.with_unlabelled(candidates, assignment, weight)
         parameters = posterior.parameters(self.signatures[candidates], candidates)
-        scores = self.z[rows] @ parameters[:, :-1].T + parameters[:, -1]
+        n_dims, images = posterior.n_dims, self.z[rows]
+        scores = images[:, :n_dims] @ parameters[:, :n_dims].T + parameters[:, -1]
+        if len(posterior.columns):
+            scores += images[:, n_dims:] @ (parameters[:, n_dims:-1] @ posterior.columns).T
         y, right = self.y[rows], candidates[scores.argmax(axis=1)] == self.y[rows]
         totals, hits = np.bincount(y), np.bincount(y, right)
         shown = np.flatnonzero(totals)
@@ -401,7 +414,8 @@ def _background(folds: list[Fold], setting: str) -> Background:
                 foreign = fold.held_out[k::n_parts]
                 own = np.sort(np.concatenate([np.setdiff1d(fold.held_out, foreign), others]))
                 rows = np.flatnonzero(np.isin(fold.y, np.concatenate([own, foreign])))[::2]
-                found = fold.posterior.explained_by(fold.z[rows], fold.signatures[own], own)
+                z = fold.z[rows, : fold.posterior.n_dims]
+                found = fold.posterior.explained_by(z, fold.signatures[own], own)
                 is_own = np.isin(fold.y[rows], own)
                 features.append(np.column_stack([found, np.full(len(rows), np.log(len(own)))]))
                 own_image.append(is_own)

@@ -8,7 +8,7 @@ no samples, the prior variance is therefore multiplied, per dimension, by the ra
 leave-one-out errors of the seen classes to the stated variances.
 
 The means of the seen classes span the space. The mean of a further class also has a component
-orthogonal to it, which only samples of that class reveal.
+orthogonal to it, which only samples of that class reveal, labelled or not.
 
 The score of a class is its log density at a sample relative to the standard normal distribution,
 divided by a temperature, plus the log prior of the class,
@@ -34,11 +34,19 @@ from zslearn._utils._array import Array, Floats
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._gaussian_process import ClassGaussians, ClassPrior
-from zslearn.synthesis._unlabelled import Assignment, Background, Mixture, assigned
+from zslearn.synthesis._unlabelled import (
+    Assignment,
+    Background,
+    Mixture,
+    UnlabelledSums,
+    assigned,
+)
 from zslearn.synthesis._whitened_space import WhitenedSpace
 
 # Weight of the overall variance ratio against that of each dimension, as a number of classes.
 _RATIO_CLASSES = 10
+# Share of the weight of unlabelled samples that they have orthogonally to the space.
+_ORTHOGONAL_WEIGHT = 0.3
 
 
 @saved_part
@@ -111,7 +119,7 @@ def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
         "prior.process.coef": Saved("n_seen", "n_dims"),
         "leave_one_out.means": Saved("n_seen", "n_dims"),
         "samples.means": Saved("n_samples", "n_dims"),
-        "unlabelled.means": Saved("n_unlabelled", "n_dims"),
+        "unlabelled.means": Saved("n_unlabelled", None),
         "orthogonal.means": Saved("n_orthogonal", "n_features"),
     },
     space=Saved(kind=WhitenedSpace),
@@ -128,7 +136,7 @@ def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
     unseen_odds=Saved(above=0),
     samples=Saved(kind=ClassSamples),
     orthogonal=Saved(kind=ClassSamples),
-    columns=Saved("n_orthogonal", "n_features"),
+    columns=Saved(None, "n_features"),
     unlabelled=Saved(kind=ClassSamples),
     undescribed=Saved("n_undescribed", kind="label"),
 )
@@ -148,8 +156,8 @@ class ClassPosterior:
     few_shot_weight: float  # and of one with few
     samples: ClassSamples
     orthogonal: ClassSamples  # centred features of classes with few samples
-    columns: Floats  # map features to products with these, orthogonally to the space
-    unlabelled: ClassSamples
+    columns: Floats  # map features to products with the means of classes orthogonal to the space
+    unlabelled: ClassSamples  # in the space, followed by centred features if they were used
     undescribed: NDArray[Any]  # classes without a signature
     temperature: float = 1.0
     unseen_odds: float = 1.0
@@ -180,28 +188,25 @@ class ClassPosterior:
         rows = ~is_among(labels, self.classes[~self.few_shot])
         if self.space.complement is None or not rows.any():
             return other
-        before = self.orthogonal
-        orthogonal = before.updated(labels[rows], self.space.centered(X[rows]), count)
-        columns = np.empty_like(orthogonal.means)
-        known, new = (is_among(orthogonal.labels, part) for part in (before.labels, labels))
-        columns[known] = self.columns[np.searchsorted(before.labels, orthogonal.labels[known])]
-        columns[new] = self.space.columns(orthogonal.means[new])
-        return replace(other, orthogonal=orthogonal, columns=columns)
+        centered = np.asarray(self.space.centered(X[rows]))
+        orthogonal = self.orthogonal.updated(labels[rows], centered, count)
+        return replace(other, orthogonal=orthogonal).with_columns(self, labels[rows])
 
     def without_classes(self, labels: NDArray[Any]) -> Self:
         """Remove the labelled and unlabelled samples of some classes."""
-        return replace(
+        other = replace(
             self,
             samples=self.samples.without(labels),
             orthogonal=self.orthogonal.without(labels),
-            columns=self.columns[~is_among(self.orthogonal.labels, labels)],
             unlabelled=self.unlabelled.without(labels),
             undescribed=np.setdiff1d(self.undescribed, labels),
         )
+        return other.with_columns(self, labels)
 
     def without_unlabelled(self) -> Self:
         """Remove all unlabelled samples."""
-        return replace(self, unlabelled=self.unlabelled.subset(np.empty(0, dtype=np.intp)))
+        unlabelled = self.unlabelled.subset(np.empty(0, dtype=np.intp))
+        return replace(self, unlabelled=unlabelled).with_columns(self, self.unlabelled.labels)
 
     def with_unlabelled(
         self, labels: NDArray[Any], assignment: Assignment | None, weight: float
@@ -209,8 +214,18 @@ class ClassPosterior:
         """Replace the unlabelled samples by those that :meth:`assigned` returned."""
         if assignment is None or not weight:
             return self
-        sums = assignment.sums
+        other = self._given(labels, assignment.sums, weight)
+        return other.with_columns(self, np.union1d(labels, self.unlabelled.labels))
+
+    def _given(self, labels: NDArray[Any], sums: UnlabelledSums, weight: float) -> Self:
         return replace(self, unlabelled=ClassSamples(labels, weight * sums.counts, sums.means))
+
+    def unlabelled_rows(self, X: Array, n_candidates: int) -> Array:
+        """Samples in the space, followed by centred features if there is a column per candidate."""
+        z = self.space(X)
+        if self.space.complement is None or n_candidates > X.shape[1]:
+            return z
+        return compat.array_namespace(z).concat([z, self.space.centered(X)], axis=1)
 
     def assigned(
         self,
@@ -220,10 +235,18 @@ class ClassPosterior:
         weight: float,
         background: Background | None = None,
     ) -> Assignment | None:
-        """Assign unlabelled samples of the space to classes; None if there are no samples."""
+        """Assign unlabelled samples to classes; None if there are no samples.
 
-        def scores(classes: ClassGaussians) -> tuple[Floats, Floats]:
+        `blocks` returns the results of :meth:`unlabelled_rows`.
+        """
+
+        def scores(classes: ClassGaussians, sums: UnlabelledSums) -> tuple[Floats, Floats]:
             linear, constant = natural_parameters(classes.means, self.axis_weights)
+            if sums.sums.shape[1] > self.n_dims:
+                means = self._given(labels, sums, weight)._orthogonal_means(labels)
+                columns = self.space.columns(means)
+                linear = np.hstack([linear, columns])
+                constant -= 0.5 * np.einsum("ij,ij->i", means, columns)[:, None]
             return linear / self.temperature, constant / self.temperature
 
         background = background or Background.default(self.temperature)
@@ -261,6 +284,45 @@ class ClassPosterior:
         )
         return other, observed, predicted
 
+    # Orthogonally to the space
+
+    @property
+    def _column_labels(self) -> NDArray[Any]:
+        """The classes of `columns`."""
+        labels = self.unlabelled.labels
+        if self.unlabelled.means.shape[1] == self.n_dims:
+            labels = labels[:0]
+        labels = labels[~is_among(labels, self.classes[~self.few_shot])]
+        return np.union1d(self.orthogonal.labels, labels)
+
+    def _orthogonal_means(self, labels: NDArray[Any]) -> Floats:
+        """Posterior means as centred features, of which only the orthogonal component counts."""
+        assert self.space.complement is not None
+        labelled, unlabelled = self.orthogonal, self.unlabelled
+        means = unlabelled.means[:, self.n_dims :]
+        unlabelled = ClassSamples(unlabelled.labels, unlabelled.counts, means)
+        unlabelled = unlabelled.without(self.classes[~self.few_shot])
+        counts, sums = np.zeros(len(labels)), np.zeros((len(labels), len(self.space.matrix)))
+        for samples, weight in (
+            (labelled, self.few_shot_weight), (unlabelled, _ORTHOGONAL_WEIGHT)
+        ):  # fmt: skip
+            if samples.means.shape[1]:
+                rows, own = samples.among(labels)
+                counts[rows] += weight * own.counts
+                sums[rows] += weight * own.counts[:, None] * own.means
+        signal = self.space.complement.signal
+        return sums * (signal / (1 + signal * counts))[:, None]
+
+    def with_columns(self, earlier: Self, changed: NDArray[Any]) -> Self:
+        """Compute the columns of changed classes; others are those of an earlier posterior."""
+        labels, before = self._column_labels, earlier._column_labels
+        columns = np.empty((len(labels), earlier.columns.shape[1]))
+        known = is_among(labels, before) & ~is_among(labels, changed)
+        columns[known] = earlier.columns[np.searchsorted(before, labels[known])]
+        if not known.all():
+            columns[~known] = self.space.columns(self._orthogonal_means(labels[~known]))
+        return replace(self, columns=columns)
+
     # Scores
 
     def embed(self, X: Array) -> Array:
@@ -275,14 +337,11 @@ class ClassPosterior:
         linear, constant = natural_parameters(gaussians.means, self.axis_weights)
         orthogonal = np.zeros((len(linear), len(self.columns)))
         if labels is not None and len(self.columns):
-            rows, samples = self.orthogonal.among(labels)
-            places = np.searchsorted(self.orthogonal.labels, samples.labels)
-            assert self.space.complement is not None
-            precision = self.space.complement.signal * self.few_shot_weight * samples.counts
-            shrinkage = precision / (1 + precision)
-            orthogonal[rows, places] = shrinkage
-            squares = np.einsum("ij,ij->i", samples.means, self.columns[places])
-            constant[rows, 0] -= 0.5 * shrinkage**2 * squares
+            rows = np.flatnonzero(is_among(labels, self._column_labels))
+            places = np.searchsorted(self._column_labels, labels[rows])
+            orthogonal[rows, places] = 1.0
+            means = self._orthogonal_means(labels[rows])
+            constant[rows, 0] -= 0.5 * np.einsum("ij,ij->i", means, self.columns[places])
         parameters = np.concatenate([linear, orthogonal, constant], axis=1) / self.temperature
         parameters[:, -1] += unseen_share * np.log(self.unseen_odds)
         return parameters
@@ -290,7 +349,7 @@ class ClassPosterior:
     def realigned(self, parameters: Floats, earlier: Self) -> Floats:
         """Parameters under an earlier posterior, with zeros in the columns added since."""
         wider = np.zeros((len(parameters), self.n_dims + len(self.columns) + 1))
-        places = np.searchsorted(self.orthogonal.labels, earlier.orthogonal.labels)
+        places = np.searchsorted(self._column_labels, earlier._column_labels)
         wider[:, [*range(self.n_dims), *(self.n_dims + places), -1]] = parameters
         return wider
 
@@ -323,7 +382,7 @@ class ClassPosterior:
         rows, samples = self.unlabelled.among(labels)
         if len(rows):
             prior = self._with_ratio(gaussians, unseen_share)[rows]
-            posterior = prior.given(samples.counts, samples.means)
+            posterior = prior.given(samples.counts, samples.means[:, : self.n_dims])
             means[rows], variances[rows] = posterior.means, posterior.variances
             unseen_share[rows] *= odds_share(prior, posterior)
         return gaussians, unseen_share

@@ -97,13 +97,15 @@ class WhitenedSpace:
         products = z[:, n_dims:] / largest / length * self.norm
         return compat.array_namespace(z).concat([inside, products], axis=1)
 
-    def centered(self, X: Floats) -> Floats:
+    def centered(self, X: Array) -> Array:
         """Centred features, scaled like the samples in the space."""
         assert self.complement is not None
-        centered = X - self.complement.center
+        centered = X - move_like(self.complement.center, X)[None, :]
         if self.norm is None:
             return centered
-        return centered * self.norm / np.multiply(*scaled_rows(X @ self.matrix - self.offset)[1:])
+        z = X @ move_like(self.matrix, X) - move_like(self.offset, X)[None, :]
+        _, largest, length = scaled_rows(z)
+        return centered * (self.norm / largest / length)
 
     def columns(self, centered: Floats) -> Floats:
         """Rows whose products with features are inner products in the complement."""
