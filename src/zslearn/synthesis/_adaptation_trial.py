@@ -325,8 +325,9 @@ class Fold:
         rows: NDArray[np.intp],
     ) -> float:
         """Per-class accuracy of held-out candidates, or its harmonic mean with that of others."""
-        posterior = self.posterior.with_unlabelled(candidates, assignment, weight)
-        parameters = posterior.parameters(self.signatures[candidates], candidates)
+        signatures = self.signatures[candidates]
+        posterior = self.posterior.with_unlabelled(signatures, candidates, assignment, weight)
+        parameters = posterior.parameters(signatures, candidates)
         n_dims, images = posterior.n_dims, self.z[rows]
         scores = images[:, :n_dims] @ parameters[:, :n_dims].T + parameters[:, -1]
         if len(posterior.columns):

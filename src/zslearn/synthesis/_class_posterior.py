@@ -8,7 +8,13 @@ no samples, the prior variance is therefore multiplied, per dimension, by the ra
 leave-one-out errors of the seen classes to the stated variances.
 
 The means of the seen classes span the space. The mean of a further class also has a component
-orthogonal to it, which only samples of that class reveal, labelled or not.
+orthogonal to it, about which only samples of further classes inform: labelled ones about their own
+class, unlabelled ones also about classes that are similar given the seen ones. With S the prior
+covariance of this component between the candidates, n their effective numbers of unlabelled samples
+and y the means of these, its posterior has
+
+.. math:: m = S \, (S + \mathrm{diag}(1 / n))^{-1} y, \qquad
+          V = S - S \, (S + \mathrm{diag}(1 / n))^{-1} S.
 
 The score of a class is its log density at a sample relative to the standard normal distribution,
 divided by a temperature, plus the log prior of the class,
@@ -47,6 +53,7 @@ from zslearn.synthesis._whitened_space import WhitenedSpace
 _RATIO_CLASSES = 10
 # Share of the weight of unlabelled samples that they have orthogonally to the space.
 _ORTHOGONAL_WEIGHT = 0.3
+_LEAST_COUNT = 1e-9
 
 
 @saved_part
@@ -119,8 +126,9 @@ def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
         "prior.process.coef": Saved("n_seen", "n_dims"),
         "leave_one_out.means": Saved("n_seen", "n_dims"),
         "samples.means": Saved("n_samples", "n_dims"),
-        "unlabelled.means": Saved("n_unlabelled", None),
+        "unlabelled.means": Saved("n_unlabelled", "n_dims"),
         "orthogonal.means": Saved("n_orthogonal", "n_features"),
+        "unlabelled_orthogonal.means": Saved("n_unlabelled_orthogonal", "n_features"),
     },
     space=Saved(kind=WhitenedSpace),
     prior=Saved(kind=ClassPrior),
@@ -138,6 +146,7 @@ def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
     orthogonal=Saved(kind=ClassSamples),
     columns=Saved(None, "n_features"),
     unlabelled=Saved(kind=ClassSamples),
+    unlabelled_orthogonal=Saved(kind=ClassSamples, optional=True),
     undescribed=Saved("n_undescribed", kind="label"),
 )
 @dataclass(frozen=True, eq=False)
@@ -157,10 +166,12 @@ class ClassPosterior:
     samples: ClassSamples
     orthogonal: ClassSamples  # centred features of classes with few samples
     columns: Floats  # map features to products with the means of classes orthogonal to the space
-    unlabelled: ClassSamples  # in the space, followed by centred features if they were used
+    unlabelled: ClassSamples
     undescribed: NDArray[Any]  # classes without a signature
     temperature: float = 1.0
     unseen_odds: float = 1.0
+    # Numbers and means of unlabelled samples that would inform about each class as all do.
+    unlabelled_orthogonal: ClassSamples | None = None
 
     @property
     def n_dims(self) -> int:
@@ -201,29 +212,38 @@ class ClassPosterior:
             unlabelled=self.unlabelled.without(labels),
             undescribed=np.setdiff1d(self.undescribed, labels),
         )
+        if (samples := self.unlabelled_orthogonal) is not None:
+            other = replace(other, unlabelled_orthogonal=samples.without(labels))
         return other.with_columns(self, labels)
 
     def without_unlabelled(self) -> Self:
         """Remove all unlabelled samples."""
-        unlabelled = self.unlabelled.subset(np.empty(0, dtype=np.intp))
-        return replace(self, unlabelled=unlabelled).with_columns(self, self.unlabelled.labels)
+        nothing = self.unlabelled.subset(np.empty(0, dtype=np.intp))
+        other = replace(self, unlabelled=nothing, unlabelled_orthogonal=None)
+        return other.with_columns(self, self.unlabelled.labels)
 
     def with_unlabelled(
-        self, labels: NDArray[Any], assignment: Assignment | None, weight: float
+        self,
+        signatures: Signatures,
+        labels: NDArray[Any],
+        assignment: Assignment | None,
+        weight: float,
     ) -> Self:
         """Replace the unlabelled samples by those that :meth:`assigned` returned."""
         if assignment is None or not weight:
             return self
-        other = self._given(labels, assignment.sums, weight)
+        sums = assignment.sums
+        other = replace(
+            self,
+            unlabelled=ClassSamples(labels, weight * sums.counts, sums.means[:, : self.n_dims]),
+            unlabelled_orthogonal=self._orthogonal_samples(signatures, labels, sums, weight),
+        )
         return other.with_columns(self, np.union1d(labels, self.unlabelled.labels))
-
-    def _given(self, labels: NDArray[Any], sums: UnlabelledSums, weight: float) -> Self:
-        return replace(self, unlabelled=ClassSamples(labels, weight * sums.counts, sums.means))
 
     def unlabelled_rows(self, X: Array, n_candidates: int) -> Array:
         """Samples in the space, followed by centred features if there is a column per candidate."""
-        z = self.space(X)
-        if self.space.complement is None or n_candidates > X.shape[1]:
+        z, complement = self.space(X), self.space.complement
+        if complement is None or not complement.signal or n_candidates > X.shape[1]:
             return z
         return compat.array_namespace(z).concat([z, self.space.centered(X)], axis=1)
 
@@ -242,8 +262,9 @@ class ClassPosterior:
 
         def scores(classes: ClassGaussians, sums: UnlabelledSums) -> tuple[Floats, Floats]:
             linear, constant = natural_parameters(classes.means, self.axis_weights)
-            if sums.sums.shape[1] > self.n_dims:
-                means = self._given(labels, sums, weight)._orthogonal_means(labels)
+            samples = self._orthogonal_samples(signatures, labels, sums, weight)
+            if samples is not None:
+                means = replace(self, unlabelled_orthogonal=samples)._orthogonal_means(labels)
                 columns = self.space.columns(means)
                 linear = np.hstack([linear, columns])
                 constant -= 0.5 * np.einsum("ij,ij->i", means, columns)[:, None]
@@ -289,25 +310,34 @@ class ClassPosterior:
     @property
     def _column_labels(self) -> NDArray[Any]:
         """The classes of `columns`."""
-        labels = self.unlabelled.labels
-        if self.unlabelled.means.shape[1] == self.n_dims:
-            labels = labels[:0]
-        labels = labels[~is_among(labels, self.classes[~self.few_shot])]
-        return np.union1d(self.orthogonal.labels, labels)
+        other = self.unlabelled_orthogonal or self.orthogonal
+        return np.union1d(self.orthogonal.labels, other.labels)
+
+    def _orthogonal_samples(
+        self, signatures: Signatures, labels: NDArray[Any], sums: UnlabelledSums, weight: float
+    ) -> ClassSamples | None:
+        """What unlabelled samples reveal, as if each class had samples of its own alone."""
+        rows = np.flatnonzero(~is_among(labels, self.classes[~self.few_shot]))
+        if sums.sums.shape[1] == self.n_dims or not len(rows):
+            return None
+        assert self.space.complement is not None
+        signal, counts = self.space.complement.signal, weight * _ORTHOGONAL_WEIGHT * sums.counts
+        prior = signal * self.prior.correlations(signatures[rows])
+        noise = np.diag(1 / np.maximum(counts[rows], _LEAST_COUNT))
+        gain = np.linalg.solve(prior + noise, prior).T
+        shares = np.maximum(1 - np.einsum("ij,ij->i", gain, prior) / signal, _LEAST_COUNT)
+        counts = np.maximum((1 / shares - 1) / signal, _LEAST_COUNT)
+        means = gain @ sums.means[rows, self.n_dims :] / (signal * shares * counts)[:, None]
+        return ClassSamples(labels[rows], counts, means)
 
     def _orthogonal_means(self, labels: NDArray[Any]) -> Floats:
         """Posterior means as centred features, of which only the orthogonal component counts."""
         assert self.space.complement is not None
-        labelled, unlabelled = self.orthogonal, self.unlabelled
-        means = unlabelled.means[:, self.n_dims :]
-        unlabelled = ClassSamples(unlabelled.labels, unlabelled.counts, means)
-        unlabelled = unlabelled.without(self.classes[~self.few_shot])
         counts, sums = np.zeros(len(labels)), np.zeros((len(labels), len(self.space.matrix)))
-        for samples, weight in (
-            (labelled, self.few_shot_weight), (unlabelled, _ORTHOGONAL_WEIGHT)
-        ):  # fmt: skip
-            if samples.means.shape[1]:
-                rows, own = samples.among(labels)
+        few_shot = self.orthogonal, self.few_shot_weight
+        for part, weight in (few_shot, (self.unlabelled_orthogonal, 1.0)):
+            if part is not None:
+                rows, own = part.among(labels)
                 counts[rows] += weight * own.counts
                 sums[rows] += weight * own.counts[:, None] * own.means
         signal = self.space.complement.signal
@@ -382,7 +412,7 @@ class ClassPosterior:
         rows, samples = self.unlabelled.among(labels)
         if len(rows):
             prior = self._with_ratio(gaussians, unseen_share)[rows]
-            posterior = prior.given(samples.counts, samples.means[:, : self.n_dims])
+            posterior = prior.given(samples.counts, samples.means)
             means[rows], variances[rows] = posterior.means, posterior.variances
             unseen_share[rows] *= odds_share(prior, posterior)
         return gaussians, unseen_share

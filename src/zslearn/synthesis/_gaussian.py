@@ -57,7 +57,6 @@ from zslearn.synthesis._temperature import (
     odds_at,
     temperature_and_odds,
 )
-from zslearn.synthesis._unlabelled import Assignment
 from zslearn.synthesis._whitened_space import SpaceOfClasses, WhitenedSpaces
 
 # Settings that differ only in these share a space and a Gaussian process.
@@ -605,10 +604,10 @@ class GaussianEXEM(LearnsFromStatistics):
         weight = accepted_weight(expectation, accept, given)
         if weight not in (0.0, first):
             assignment = assign(weight)
-        adapted = state._with_unlabelled(posterior, candidates, assignment, weight)
+        posterior_after = posterior.with_unlabelled(signatures, candidates, assignment, weight)
+        adapted = state._with_posterior(posterior_after)
         start, end = (
-            part.gaussians(signatures, candidates)[0].means
-            for part in (posterior, adapted.posterior_)
+            part.gaussians(signatures, candidates)[0].means for part in (posterior, posterior_after)
         )
         proportions = np.zeros(len(candidates)) if assignment is None else assignment.proportions
         adaptation = Adaptation(
@@ -631,17 +630,13 @@ class GaussianEXEM(LearnsFromStatistics):
         blocks = list(self._whitened_blocks(rows.X, len(classes)))
         signatures = self._normalized(table)
         assignment = posterior.assigned(lambda: blocks, signatures, table.labels, weight)
-        return self._with_unlabelled(posterior, table.labels, assignment, weight)
+        return self._with_posterior(
+            posterior.with_unlabelled(signatures, table.labels, assignment, weight)
+        )
 
-    def _with_unlabelled(
-        self,
-        posterior: ClassPosterior,
-        labels: NDArray[Any],
-        assignment: Assignment | None,
-        weight: float,
-    ) -> Self:
-        """A copy with the posterior after unlabelled images."""
-        other = self._with(posterior_=posterior.with_unlabelled(labels, assignment, weight))
+    def _with_posterior(self, posterior: ClassPosterior) -> Self:
+        """A copy with another posterior."""
+        other = self._with(posterior_=posterior)
         other._describe(self._described.table)
         return other._as_fitted()
 
