@@ -211,11 +211,14 @@ def test_a_refusal_reports_both_scores(model, data):
 
 def test_sets_are_recognised_by_what_can_be_seen_of_them():
     looks = np.array(
-        [[1.3, 0.0, 1.0], [0.5, 0.0, 1], [1, 0, 0.8], [1.6, 0.5, 1], [1.3, 0.95, 1], [1, 0, 0.9]]
-    )
-    gains = np.repeat([[0.05], [0.02], [0.03], [0.04], [-0.05], [0.03]], 4, axis=1)
+        [
+            [1.3, 0, 1], [0.5, 0, 1], [1, 0, 0.5], [1, 0, 0.5], [1.6, 0.5, 1], [1.3, 0.95, 1],
+            [1, 0, 0.9],
+        ]
+    )  # fmt: skip
+    gains = np.repeat([[0.05], [0.02], [0.03], [-0.02], [0.04], [-0.05], [0.03]], 4, axis=1)
     gains = gains * [0.2, 0.5, 1.0, 0.9]
-    trial = Trial(Background(0, 1, 0), np.full(6, 0.7), gains, np.zeros((6, 4)), looks)
+    trial = Trial(Background(0, 1, 0), np.full(7, 0.7), gains, np.zeros((7, 4)), looks)
     proportions = np.full(10, 0.1)
     sums = UnlabelledSums(10 * proportions, np.zeros((10, 2)), np.zeros(10))
     usual = trial.expectation(Assignment(sums, proportions, 0.02, 200))
@@ -224,6 +227,10 @@ def test_sets_are_recognised_by_what_can_be_seen_of_them():
     foreign = trial.expectation(Assignment(sums, proportions, 0.93, 200))
     assert foreign.kind == "foreign only"
     assert foreign.weight == 0
+    # All classes gain where half of them are absent, but the absent ones lose.
+    uneven = np.repeat([0.0, 0.2], 5)
+    absent = trial.expectation(Assignment(sums, uneven, 0.02, 200))
+    assert (absent.kind, absent.weight) == (_adaptation_trial.KINDS[3], 0)
     # More images may be foreign than it seems.
     mixed = trial.expectation(Assignment(sums, proportions, 0.5, 200))
     assert (mixed.kind, mixed.weight) == ("foreign only", 0)

@@ -5,7 +5,8 @@ turn, a fifth of the seen classes is hidden: the space loses the directions that
 Gaussian process is conditioned on the others, and some of their images become an unlabelled set.
 The adapted model is scored on images outside the set. Six kinds of sets are tried: all candidates,
 few images of each, half of the candidates absent, half of the images or all of them from classes
-that are no candidates, and ten times as many images of some candidates as of others.
+that are no candidates, and ten times as many images of some candidates as of others. Absent
+candidates are also scored alone.
 
 The same images determine how likely a candidate explains an image (`_unlabelled`). A given set is
 compared with the kinds by what can be seen of it: the number of images per candidate, the share
@@ -42,8 +43,11 @@ from zslearn.synthesis._whitened_space import (
 
 #: Weights of unlabelled images to choose from.
 UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
-#: Kinds of unlabelled sets.
-KINDS = ("all", "few", "half absent", "half foreign", "foreign only", "10 to 1")
+#: Kinds of unlabelled sets, and of scored classes.
+KINDS = (
+    "all", "few", "half absent", "half absent, absent classes", "half foreign", "foreign only",
+    "10 to 1",
+)  # fmt: skip
 _FEW = 3  # images per class
 # Parts of the held-out classes, one of which is no candidate when the background is learned.
 _FOREIGN_PARTS = (2, 4, 10)
@@ -366,9 +370,11 @@ class Fold:
         everything = np.sort(np.concatenate([self.held_out, others]))
         candidates = np.sort(np.concatenate([half, others]))
         tested, tested_own = order[~inside], order[~inside & own]
+        absent = order[~inside & ~is_present]
         yield order[inside], everything, tested
         yield order[inside & (rank < _FEW)], everything, tested
         yield order[inside & is_present], everything, tested
+        yield order[inside & is_present], everything, absent
         yield np.concatenate([order[foreign], order[mixed]]), candidates, tested_own
         yield order[foreign], candidates, tested_own
         yield order[inside & (is_present | (rank % 10 == 0))], everything, tested
