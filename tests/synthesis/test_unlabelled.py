@@ -216,7 +216,7 @@ def test_sets_are_recognised_by_what_can_be_seen_of_them():
             [1, 0, 0.9],
         ]
     )  # fmt: skip
-    gains = np.repeat([[0.05], [0.02], [0.03], [-0.02], [0.04], [-0.05], [0.03]], 4, axis=1)
+    gains = np.repeat([[0.05], [0.02], [0.03], [-0.06], [0.04], [-0.05], [0.03]], 4, axis=1)
     gains = gains * [0.2, 0.5, 1.0, 0.9]
     trial = Trial(Background(0, 1, 0), np.full(7, 0.7), gains, np.zeros((7, 4)), looks)
     proportions = np.full(10, 0.1)

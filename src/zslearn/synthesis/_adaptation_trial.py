@@ -48,6 +48,8 @@ KINDS = (
     "all", "few", "half absent", "half absent, absent classes", "half foreign", "foreign only",
     "10 to 1",
 )  # fmt: skip
+# What each kind may lose: the images of the other classes say little of an absent class.
+_TOLERATED = np.where(np.array(KINDS) == "half absent, absent classes", 0.01, 0.0)[:, None]
 _FEW = 3  # images per class
 # Parts of the held-out classes, one of which is no candidate when the background is learned.
 _FOREIGN_PARTS = (2, 4, 10)
@@ -142,14 +144,15 @@ class Trial(NamedTuple):
         differences[:, 1] /= np.where(differences[:, 1] < 0, _UNDERESTIMATED, 1.0)
         distances = (differences**2).sum(axis=1)
         nearest, plausible = int(distances.argmin()), distances - distances.min() < _PLAUSIBLE
-        surely = self.gains - self.errors
-        gains, loses = surely[nearest] > 0, (self.gains[plausible] < 0).any(axis=0)
+        tolerable = self.gains + _TOLERATED
+        surely = tolerable - self.errors
+        gains, loses = surely[nearest] > 0, (tolerable[plausible] < 0).any(axis=0)
         allowed = gains & ~loses
         worst_gains = np.where(plausible[:, None], surely, np.inf).min(axis=0)
         best = int(np.where(allowed | ~allowed.any(), worst_gains, -np.inf).argmax())
         kind = nearest
         if not allowed[best] and gains[best]:
-            kind = int(np.where(plausible, self.gains[:, best], np.inf).argmin())
+            kind = int(np.where(plausible, tolerable[:, best], np.inf).argmin())
         before, gain = float(self.before[kind]), float(self.gains[kind, best])
         weight = UNLABELLED_WEIGHTS[best] if allowed[best] else 0.0
         error = float(self.errors[kind, best])
@@ -330,7 +333,7 @@ class Fold:
     ) -> float:
         """Per-class accuracy of held-out candidates, or its harmonic mean with that of others."""
         signatures = self.signatures[candidates]
-        posterior = self.posterior.with_unlabelled(signatures, candidates, assignment, weight)
+        posterior = self.posterior.with_unlabelled(candidates, assignment, weight)
         parameters = posterior.parameters(signatures, candidates)
         n_dims, images = posterior.n_dims, self.z[rows]
         scores = images[:, :n_dims] @ parameters[:, :n_dims].T + parameters[:, -1]

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 import array_api_compat as compat
@@ -196,7 +197,7 @@ class ClassPosterior:
 
     def _with_counts(self, X: Floats, labels: NDArray[Any], count: float) -> Self:
         other = replace(self, samples=self.samples.updated(labels, self.space(X), count))
-        rows = ~is_among(labels, self.classes[~self.few_shot])
+        rows = self.is_orthogonal(labels)
         if self.space.complement is None or not rows.any():
             return other
         centered = np.asarray(self.space.centered(X[rows]))
@@ -223,11 +224,7 @@ class ClassPosterior:
         return other.with_columns(self, self.unlabelled.labels)
 
     def with_unlabelled(
-        self,
-        signatures: Signatures,
-        labels: NDArray[Any],
-        assignment: Assignment | None,
-        weight: float,
+        self, labels: NDArray[Any], assignment: Assignment | None, weight: float
     ) -> Self:
         """Replace the unlabelled samples by those that :meth:`assigned` returned."""
         if assignment is None or not weight:
@@ -236,14 +233,14 @@ class ClassPosterior:
         other = replace(
             self,
             unlabelled=ClassSamples(labels, weight * sums.counts, sums.means[:, : self.n_dims]),
-            unlabelled_orthogonal=self._orthogonal_samples(signatures, labels, sums, weight),
+            unlabelled_orthogonal=assignment.orthogonal,
         )
         return other.with_columns(self, np.union1d(labels, self.unlabelled.labels))
 
-    def unlabelled_rows(self, X: Array, n_candidates: int) -> Array:
-        """Samples in the space, followed by centred features if there is a column per candidate."""
+    def unlabelled_rows(self, X: Array, n_columns: int) -> Array:
+        """Samples in the space, followed by centred features if these many columns are worth it."""
         z, complement = self.space(X), self.space.complement
-        if complement is None or not complement.signal or n_candidates > X.shape[1]:
+        if complement is None or not complement.signal or not 0 < n_columns <= X.shape[1]:
             return z
         return compat.array_namespace(z).concat([z, self.space.centered(X)], axis=1)
 
@@ -259,11 +256,18 @@ class ClassPosterior:
 
         `blocks` returns the results of :meth:`unlabelled_rows`.
         """
+        rows = np.flatnonzero(self.is_orthogonal(labels))
+        correlations = cache(lambda: self.prior.correlations(signatures[rows]))
+
+        def orthogonal(sums: UnlabelledSums) -> ClassSamples | None:
+            means, counts = sums.means[rows, self.n_dims :], weight * sums.counts[rows]
+            if not means.size:
+                return None
+            return self._orthogonal_samples(labels[rows], counts, means, correlations())
 
         def scores(classes: ClassGaussians, sums: UnlabelledSums) -> tuple[Floats, Floats]:
             linear, constant = natural_parameters(classes.means, self.axis_weights)
-            samples = self._orthogonal_samples(signatures, labels, sums, weight)
-            if samples is not None:
+            if (samples := orthogonal(sums)) is not None:
                 means = replace(self, unlabelled_orthogonal=samples)._orthogonal_means(labels)
                 columns = self.space.columns(means)
                 linear = np.hstack([linear, columns])
@@ -272,7 +276,8 @@ class ClassPosterior:
 
         background = background or Background.default(self.temperature)
         mixture = self._mixture(signatures, labels)
-        return assigned(blocks, mixture, weight, scores, background)
+        found = assigned(blocks, mixture, weight, scores, background)
+        return None if found is None else found._replace(orthogonal=orthogonal(found.sums))
 
     def explained_by(self, z: Floats, signatures: Signatures, labels: NDArray[Any]) -> Floats:
         """Log density of samples under some classes, relative to the background."""
@@ -307,6 +312,10 @@ class ClassPosterior:
 
     # Orthogonally to the space
 
+    def is_orthogonal(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which classes may have means outside the space: all but those that span it."""
+        return ~is_among(labels, self.classes[~self.few_shot])
+
     @property
     def _column_labels(self) -> NDArray[Any]:
         """The classes of `columns`."""
@@ -314,21 +323,17 @@ class ClassPosterior:
         return np.union1d(self.orthogonal.labels, other.labels)
 
     def _orthogonal_samples(
-        self, signatures: Signatures, labels: NDArray[Any], sums: UnlabelledSums, weight: float
-    ) -> ClassSamples | None:
+        self, labels: NDArray[Any], counts: Floats, means: Floats, correlations: Floats
+    ) -> ClassSamples:
         """What unlabelled samples reveal, as if each class had samples of its own alone."""
-        rows = np.flatnonzero(~is_among(labels, self.classes[~self.few_shot]))
-        if sums.sums.shape[1] == self.n_dims or not len(rows):
-            return None
         assert self.space.complement is not None
-        signal, counts = self.space.complement.signal, weight * _ORTHOGONAL_WEIGHT * sums.counts
-        prior = signal * self.prior.correlations(signatures[rows])
-        noise = np.diag(1 / np.maximum(counts[rows], _LEAST_COUNT))
+        signal = self.space.complement.signal
+        prior = signal * correlations
+        noise = np.diag(1 / np.maximum(_ORTHOGONAL_WEIGHT * counts, _LEAST_COUNT))
         gain = np.linalg.solve(prior + noise, prior).T
         shares = np.maximum(1 - np.einsum("ij,ij->i", gain, prior) / signal, _LEAST_COUNT)
         counts = np.maximum((1 / shares - 1) / signal, _LEAST_COUNT)
-        means = gain @ sums.means[rows, self.n_dims :] / (signal * shares * counts)[:, None]
-        return ClassSamples(labels[rows], counts, means)
+        return ClassSamples(labels, counts, gain @ means / (signal * shares * counts)[:, None])
 
     def _orthogonal_means(self, labels: NDArray[Any]) -> Floats:
         """Posterior means as centred features, of which only the orthogonal component counts."""

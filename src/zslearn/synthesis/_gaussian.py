@@ -584,15 +584,14 @@ class GaussianEXEM(LearnsFromStatistics):
         candidates = table.labels
         if classes is not None:
             candidates = candidates[np.sort(find_classes(classes, candidates))]
-        with_seen = is_among(candidates, posterior.classes[~posterior.few_shot]).any()
-        trial = None
+        trial, is_new = None, posterior.is_orthogonal(candidates)
         if state._trial_images is not None:
-            setting = "all" if with_seen else "alone"
+            setting = "alone" if is_new.all() else "all"
             trial = state._trial_images.trial(posterior, setting, state.mean_error_weight)
         signatures = state._normalized(table.subset(table.positions(candidates)))
         assign = partial(
             posterior.assigned,
-            partial(state._whitened_blocks, X, len(candidates)),
+            partial(state._whitened_blocks, X, int(is_new.sum())),
             signatures,
             candidates,
             background=None if trial is None else trial.background,
@@ -604,7 +603,7 @@ class GaussianEXEM(LearnsFromStatistics):
         weight = accepted_weight(expectation, accept, given)
         if weight not in (0.0, first):
             assignment = assign(weight)
-        posterior_after = posterior.with_unlabelled(signatures, candidates, assignment, weight)
+        posterior_after = posterior.with_unlabelled(candidates, assignment, weight)
         adapted = state._with_posterior(posterior_after)
         start, end = (
             part.gaussians(signatures, candidates)[0].means for part in (posterior, posterior_after)
@@ -627,12 +626,10 @@ class GaussianEXEM(LearnsFromStatistics):
         table, posterior, weight = self._described.table, self.posterior_, self.unlabelled_weight
         table = table.subset(table.positions(np.sort(classes)))
         weight = DEFAULT_UNLABELLED_WEIGHT if weight == "cv" else float(weight)
-        blocks = list(self._whitened_blocks(rows.X, len(classes)))
-        signatures = self._normalized(table)
+        n_columns = int(posterior.is_orthogonal(table.labels).sum())
+        blocks, signatures = list(self._whitened_blocks(rows.X, n_columns)), self._normalized(table)
         assignment = posterior.assigned(lambda: blocks, signatures, table.labels, weight)
-        return self._with_posterior(
-            posterior.with_unlabelled(signatures, table.labels, assignment, weight)
-        )
+        return self._with_posterior(posterior.with_unlabelled(table.labels, assignment, weight))
 
     def _with_posterior(self, posterior: ClassPosterior) -> Self:
         """A copy with another posterior."""
@@ -640,7 +637,7 @@ class GaussianEXEM(LearnsFromStatistics):
         other._describe(self._described.table)
         return other._as_fitted()
 
-    def _whitened_blocks(self, X: Any, n_candidates: int) -> Iterable[Array]:
+    def _whitened_blocks(self, X: Any, n_columns: int) -> Iterable[Array]:
         """The `unlabelled_rows` of images, one block at a time."""
         if is_streamed(X):
             blocks = read_blocks(self._check_stream(X))
@@ -651,7 +648,7 @@ class GaussianEXEM(LearnsFromStatistics):
             row_bytes = 8 * (3 * X.shape[1] + 4 * (len(self.classes_) + self.posterior_.n_dims))
             blocks = (X[rows, :] for rows in row_blocks(X.shape[0], row_bytes, block_budget(X)))
         for rows in blocks:
-            yield self.posterior_.unlabelled_rows(self._prepare(rows).whole(), n_candidates)
+            yield self.posterior_.unlabelled_rows(self._prepare(rows).whole(), n_columns)
 
     @property
     def unlabelled_gains_(self) -> dict[str, pd.DataFrame]:

@@ -36,7 +36,7 @@ as three, and more accurate than five, which forget the signatures.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -46,6 +46,9 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import Array, Floats, move_like, to_numpy
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.synthesis._gaussian_process import ClassGaussians
+
+if TYPE_CHECKING:
+    from zslearn.synthesis._class_posterior import ClassSamples
 
 _ROUNDS = 2
 # Images per class that the prior of the proportions is worth.
@@ -117,6 +120,7 @@ class Assignment(NamedTuple):
     proportions: Floats  # of the classes among the explained images
     unexplained: float  # share of the images that no class explains
     n: int
+    orthogonal: ClassSamples | None = None  # what the images reveal orthogonally to the space
 
 
 class Mixture(NamedTuple):

@@ -138,7 +138,11 @@ def own_directions(means: Floats) -> Floats:
     """Unit vectors orthogonal to all other classes, or zeros if classes are dependent."""
     if not 2 < means.shape[1] + 1 == len(means):
         return np.zeros_like(means)
-    return np.asarray(unit_rows(np.linalg.pinv(means, rcond=OWN_ROUNDING).T))
+    q, r = scipy.linalg.qr(means, mode="economic")
+    if np.abs(np.diag(r)).min() <= OWN_ROUNDING * np.abs(r[0, 0]):
+        return np.asarray(unit_rows(np.linalg.pinv(means, rcond=OWN_ROUNDING).T))
+    # The pseudo-inverse of independent columns, which takes a quarter of the time.
+    return np.asarray(unit_rows(scipy.linalg.solve_triangular(r, q.T).T))
 
 
 def few_samples(sizes: Floats) -> NDArray[np.bool_]:
