@@ -193,10 +193,10 @@ def calibration(name: str, data: ZeroShotDataset, report: Report) -> None:
         "unseen": (data.X_test_unseen, data.y_test_unseen, data.unseen_classes),
     }
     for group, (X, y, own) in groups.items():
-        for candidates, classes in (("all", model.classes_), ("own", np.sort(own))):
+        for candidates, classes in (("all", model.classes_), ("their own", np.sort(own))):
             found = model.predict_proba(X, classes=classes)
             report.add(
-                data=name, images=group, candidates=candidates,
+                data=f"{name}, {group} classes among {candidates}",
                 right=float((classes[found.argmax(axis=1)] == y).mean()),
                 confidence=float(found.max(axis=1).mean()),
                 ece=expected_calibration_error(y, found, classes=classes),
