@@ -274,7 +274,8 @@ class ClassPosterior:
                 constant -= 0.5 * np.einsum("ij,ij->i", means, columns)[:, None]
             return linear / self.temperature, constant / self.temperature
 
-        background = background or Background.default(self.temperature)
+        # The background if no classes can be held out.
+        background = background or Background(0.0, 0.5 / self.temperature, 0.0)
         mixture = self._mixture(signatures, labels)
         found = assigned(blocks, mixture, weight, scores, background)
         return None if found is None else found._replace(orthogonal=orthogonal(found.sums))

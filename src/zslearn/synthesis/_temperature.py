@@ -31,7 +31,7 @@ from zslearn._utils._array import Floats, row_blocks, to_numpy, unit_rows
 from zslearn.base._training import Training, chosen_samples, content_keys
 from zslearn.synthesis._class_posterior import natural_parameters
 from zslearn.synthesis._gaussian_process import ClassGaussians
-from zslearn.synthesis._whitened_space import CACHED_BYTES, SpaceOfClasses, WhitenedSpace
+from zslearn.synthesis._whitened_space import SpaceOfClasses, WhitenedSpace
 
 #: The odds if they cannot be estimated: the ratio of seen to unseen classes in five folds.
 DEFAULT_ODDS = 4.0
@@ -52,6 +52,8 @@ _PRECISION = 1e-3
 # Scores of samples against all seen classes are held in memory, so that more than 1,600 classes
 # take fewer samples.
 _MAX_SCORES, _FEWEST_SAMPLES = 1 << 24, 1000
+# Bytes of rows whose intermediate results stay in the cache.
+_CACHED_BYTES = 1 << 18
 
 
 class TrainingSamples:
@@ -97,7 +99,9 @@ def temperature_and_odds(
     """
     y = samples.y
     seen_scores = _scores(z, own, axis_weights)
-    unseen_scores = _scores(seen.as_unseen(z, y), prior, axis_weights)
+    blocks = row_blocks(len(z), z[:1].nbytes, _CACHED_BYTES)
+    as_unseen = np.concatenate([seen.as_unseen(z[rows], y[rows]) for rows in blocks])
+    unseen_scores = _scores(as_unseen, prior, axis_weights)
     temperature = likeliest_temperature(
         np.concatenate([seen_scores, unseen_scores]), np.tile(y, 2), np.tile(samples.shares, 2)
     )
@@ -138,7 +142,7 @@ def held_out_samples(
     own_means = prior.given(seen_weight * sizes, means).means
     has_own = (seen.own**2).sum(axis=1, keepdims=True) > 0
     directions = np.where(has_own, seen.own, unit_rows(means))
-    for rows in row_blocks(samples.n, 8 * means.shape[1], CACHED_BYTES):
+    for rows in row_blocks(samples.n, 8 * means.shape[1], _CACHED_BYTES):
         z, y = every[rows], samples.y[rows]
         deviations = z - means[y]
         outside = np.maximum(seen.deviation - (deviations**2).sum(axis=1), 0.0)
@@ -240,7 +244,7 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
 def _derivatives(scores: NDArray[Any], shares: Floats, log_beta: float) -> tuple[float, float]:
     """The expected score, and its derivative with respect to log β."""
     beta, (expected, squares) = scores.dtype.type(np.exp(log_beta)), np.empty((2, len(scores)))
-    for rows in row_blocks(len(scores), scores[0].nbytes, CACHED_BYTES):
+    for rows in row_blocks(len(scores), scores[0].nbytes, _CACHED_BYTES):
         powers = np.exp(scores[rows] * beta)
         totals = powers.sum(axis=1)
         powers *= scores[rows]

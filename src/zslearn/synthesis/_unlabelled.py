@@ -72,11 +72,6 @@ class Background(NamedTuple):
     slope: float  # b
     growth: float  # c
 
-    @classmethod
-    def default(cls, temperature: float) -> Background:
-        """The background if no classes can be held out."""
-        return cls(0.0, 0.5 / temperature, 0.0)
-
     def explained(self, differences: Floats, n_classes: int) -> tuple[Floats, float]:
         """The probability that some candidate explains each image, and the share that none does."""
         odds = self.level + self.slope * differences + self.growth * np.log(n_classes)

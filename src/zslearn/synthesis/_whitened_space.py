@@ -27,14 +27,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from zslearn._utils._array import (
-    Array,
-    Floats,
-    move_like,
-    row_blocks,
-    scaled_rows,
-    unit_rows,
-)
+from zslearn._utils._array import Array, Floats, move_like, scaled_rows, unit_rows
 from zslearn._utils._messages import InputWarning, warn_user
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.base._class_statistics import ClassStatistics
@@ -49,8 +42,6 @@ OWN_ROUNDING = np.sqrt(_ROUNDING)
 _FEW, _FEW_SHARE = 20, 0.75
 # Upper bound of the mean leverage, which samples that span no more than themselves exceed.
 _LARGEST_LEVERAGE = 0.9
-#: Bytes of rows whose intermediate results stay in the cache.
-CACHED_BYTES = 1 << 18
 # In fewer dimensions samples keep their norm, which then separates classes.
 _FEWEST_DIMENSIONS = 8
 
@@ -136,14 +127,11 @@ class SpaceOfClasses:
 
     def as_unseen(self, z: Floats, y: NDArray[np.intp]) -> Floats:
         """Samples without the component that only their own class spans, at the common norm."""
-        out = np.empty_like(z)
-        for rows in row_blocks(len(z), z[:1].nbytes, CACHED_BYTES):
-            own = self.own[y[rows]]
-            part = z[rows] - (z[rows] * own).sum(axis=1, keepdims=True) * own
-            if self.space.norm is not None:
-                part = unit_rows(part + self.space.center) * self.space.norm - self.space.center
-            out[rows] = part
-        return out
+        own = self.own[y]
+        z = z - (z * own).sum(axis=1, keepdims=True) * own
+        if self.space.norm is None:
+            return z
+        return np.asarray(unit_rows(z + self.space.center) * self.space.norm - self.space.center)
 
 
 def own_directions(means: Floats) -> Floats:
