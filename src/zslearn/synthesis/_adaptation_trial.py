@@ -180,17 +180,15 @@ def accepted_weight(
         raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
     if given is not None:
         return given
+    if expectation is not None and expectation.weight:
+        return expectation.weight
+    if accept is True:
+        return DEFAULT_UNLABELLED_WEIGHT
     if expectation is None:
-        if accept is True:
-            return DEFAULT_UNLABELLED_WEIGHT
         reason = (
             "No classes were held out to test whether it helps: that takes ten seen classes with "
             "about five images each, in memory, and a model that was not fitted as part of a grid"
         )
-    elif expectation.weight:
-        return expectation.weight
-    elif accept is True:
-        return DEFAULT_UNLABELLED_WEIGHT
     else:
         reason = (
             f'The set may be of the kind "{expectation.kind}". With such sets, held-out seen '
@@ -425,7 +423,7 @@ def _background(folds: list[Fold], setting: str) -> Background:
                 own = np.sort(np.concatenate([np.setdiff1d(fold.held_out, foreign), others]))
                 rows = np.flatnonzero(np.isin(fold.y, np.concatenate([own, foreign])))[::2]
                 z = fold.z[rows, : fold.posterior.n_dims]
-                found = fold.posterior.explained_by(z, fold.signatures[own], own)
+                found = fold.posterior.mixture(fold.signatures[own], own).differences(z)
                 is_own = np.isin(fold.y[rows], own)
                 features.append(np.column_stack([found, np.full(len(rows), np.log(len(own)))]))
                 own_image.append(is_own)

@@ -206,15 +206,15 @@ class ClassPosterior:
 
     def without_classes(self, labels: NDArray[Any]) -> Self:
         """Remove the labelled and unlabelled samples of some classes."""
+        orthogonal = self.unlabelled_orthogonal
         other = replace(
             self,
             samples=self.samples.without(labels),
             orthogonal=self.orthogonal.without(labels),
             unlabelled=self.unlabelled.without(labels),
+            unlabelled_orthogonal=orthogonal and orthogonal.without(labels),
             undescribed=np.setdiff1d(self.undescribed, labels),
         )
-        if (samples := self.unlabelled_orthogonal) is not None:
-            other = replace(other, unlabelled_orthogonal=samples.without(labels))
         return other.with_columns(self, labels)
 
     def without_unlabelled(self) -> Self:
@@ -276,15 +276,11 @@ class ClassPosterior:
 
         # The background if no classes can be held out.
         background = background or Background(0.0, 0.5 / self.temperature, 0.0)
-        mixture = self._mixture(signatures, labels)
+        mixture = self.mixture(signatures, labels)
         found = assigned(blocks, mixture, weight, scores, background)
         return None if found is None else found._replace(orthogonal=orthogonal(found.sums))
 
-    def explained_by(self, z: Floats, signatures: Signatures, labels: NDArray[Any]) -> Floats:
-        """Log density of samples under some classes, relative to the background."""
-        return self._mixture(signatures, labels).differences(z)
-
-    def _mixture(self, signatures: Signatures, labels: NDArray[Any]) -> Mixture:
+    def mixture(self, signatures: Signatures, labels: NDArray[Any]) -> Mixture:
         """The distribution of samples before unlabelled ones are known."""
         gaussians, unseen_share = self.gaussians(signatures, labels)
         log_prior = unseen_share * np.log(self.unseen_odds)
