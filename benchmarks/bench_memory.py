@@ -30,8 +30,8 @@ import numpy as np
 import pandas as pd
 from _common import Report, slug
 
-from zslearn import _utils as utils
 from zslearn._solvers.svm import _squared_hinge as _svm_squared_hinge
+from zslearn._utils import _array
 from zslearn.model_selection import METHODS
 
 # Training that goes on and on, or to a close end, takes no more memory than its first steps.
@@ -76,7 +76,7 @@ def shortened(model):
 def measure_scaled(name: str) -> float:
     """The share of a small fit, whose blocks are as small beside its rows as those of a large."""
     X, y, signatures = problem(12_000, 512, 20)
-    utils._blocks.BLOCK_BYTES = 1 << 21
+    _array.BLOCK_BYTES = 1 << 21
     _svm_squared_hinge._TABLE_BYTES = 1 << 21
     make = METHODS[name].make
     shortened(make()).fit(X[:60], y[:60], signatures=signatures)

@@ -22,7 +22,7 @@ ORDER = [
     "scoring", "nu_svr", "sync", "exem", "search", "curve", "classes", "memory", "import",
 ]  # fmt: skip
 
-# Records that a page tells in words.
+# Records that pages describe in words or show in tables of their own.
 ELSEWHERE = (
     "imagenet_cuda", "rivals_cuda", "suggest", "tables", "one_example", "adapt_sets", "adapt_tuned",
     "adapt_calibration",
@@ -112,7 +112,8 @@ def suggestions(record: dict[str, Any]) -> list[str]:
 
 def adaptations(record: dict[str, Any]) -> list[str]:
     """The gains by kinds of unlabelled sets of `bench_adapt.py --sets` as a table."""
-    kinds = [*dict.fromkeys(row["kind"] for row in record["rows"])][:-1]
+    # Rows without "accepted" measure something else than an adaptation.
+    kinds = list(dict.fromkeys(row["kind"] for row in record["rows"] if "accepted" in row))
     lines = [
         ".. csv-table::", "   :header-rows: 1", "   :class: numbers", "   :delim: ;", "",
         f"   {'; '.join(['data', 'without', *kinds])}",
@@ -178,17 +179,19 @@ def main() -> None:
     folder = RESULTS / "quick" if quick else RESULTS
     records = {name: r for name, r in read(folder).items() if "rows" in r}
     lines = [line for record in records.values() for line in table(record)]
-    text = folder / "results.inc" if quick else DOCS / "benchmarks_results.inc"
+    results = folder / "results.inc" if quick else DOCS / "benchmarks_results.inc"
     picture = folder / "benchmarks.png" if quick else DOCS / "images" / "benchmarks.png"
-    text.write_text("\n".join(lines), encoding="utf-8")
     draw(records, picture)
+    texts = {results: lines}
     if not quick and (sets := folder / "adapt_sets.json").exists():
-        text = DOCS / "results" / "adapt_sets.inc"
-        text.write_text("\n".join(adaptations(json.loads(sets.read_text()))), encoding="utf-8")
+        texts[DOCS / "results" / "adapt_sets.inc"] = adaptations(json.loads(sets.read_text()))
     if (curves := folder / "suggest.json").exists():
-        text = (folder if quick else DOCS) / "suggest_results.inc"
-        text.write_text("\n".join(suggestions(json.loads(curves.read_text()))), encoding="utf-8")
-    print(f"{text}\n{picture}")
+        texts[(folder if quick else DOCS) / "suggest_results.inc"] = suggestions(
+            json.loads(curves.read_text())
+        )
+    for path, written in texts.items():
+        path.write_text("\n".join(written), encoding="utf-8")
+    print(*texts, picture, sep="\n")
 
 
 if __name__ == "__main__":

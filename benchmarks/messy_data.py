@@ -22,7 +22,7 @@ KINDS = {
     "few features": (5, 6, 0.25),
     "many features": (16, 120, 1.5),
 }
-N_SEEN, N_UNSEEN, PER_CLASS, PER_NEW_CLASS = 24, 8, 12, 10
+PER_CLASS, PER_NEW_CLASS = 12, 10
 
 
 @dataclass(frozen=True)
@@ -59,11 +59,11 @@ class Tables:
         return paths[0], paths[1], paths[2]
 
 
-def clean(kind: str, seed: int) -> Tables:
+def clean(kind: str, seed: int, n_seen: int = 24, n_unseen: int = 8) -> Tables:
     """Make clean tables of a kind."""
     rng = np.random.default_rng([seed, list(KINDS).index(kind)])
     n_attributes, n_measured, noise = KINDS[kind]
-    n_classes = N_SEEN + N_UNSEEN
+    n_classes = n_seen + n_unseen
     attributes = rng.normal(size=(n_classes, n_attributes))
     attributes[:, :4] = attributes[:, :4] > 0
     means = attributes @ rng.normal(size=(n_attributes, n_measured)) / np.sqrt(n_attributes)
@@ -89,10 +89,10 @@ def clean(kind: str, seed: int) -> Tables:
         classes["system"] = words[np.digitize(attributes[:, 5], [-0.5, 0.5])]
     classes.insert(0, "mineral", labels)
     return Tables(
-        rows(np.repeat(np.arange(N_SEEN), PER_CLASS)),
+        rows(np.repeat(np.arange(n_seen), PER_CLASS)),
         rows(np.repeat(np.arange(n_classes), PER_NEW_CLASS)),
         classes,
-        labels[N_SEEN:].tolist(),
+        labels[n_seen:].tolist(),
     )
 
 

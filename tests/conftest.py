@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import importlib
 import os
 import shutil
 import subprocess
@@ -112,6 +113,33 @@ def tensors_on_device(monkeypatch):
     for name, module in list(sys.modules.items()):
         if name.startswith("zslearn.") and hasattr(module, "on_device"):
             monkeypatch.setattr(module, "on_device", lambda x: isinstance(x, torch.Tensor))
+
+
+@pytest.fixture
+def block_bytes(monkeypatch):
+    """Set the memory that blocks of rows may take."""
+    return lambda budget: monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", budget)
+
+
+@pytest.fixture
+def warn_again(monkeypatch):
+    """Forget which warnings were given that are given once in a process."""
+    forget = lambda: monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())  # noqa: E731
+    forget()
+    return forget
+
+
+@pytest.fixture
+def no_matplotlib(monkeypatch):
+    """The library cannot import matplotlib."""
+    load = importlib.import_module
+
+    def refuse(name, *args):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return load(name, *args)
+
+    monkeypatch.setattr(importlib, "import_module", refuse)
 
 
 @pytest.fixture

@@ -183,6 +183,7 @@ SLOW_CHECKS_OF = {
     "PredictionSets": {"check_n_jobs"},
     "RankPredictor": {"check_n_jobs"},
     "ZeroShotSearchCV": {"check_n_jobs"},
+    "TableClassifier": {"check_n_jobs", "check_grid_with_a_generator", *_MANY_FITS},
     "CMT": _MANY_FITS,
     "CMTStar": _MANY_FITS,
     "LatEm": _MANY_FITS,

@@ -62,32 +62,6 @@ def save_color_model(folder: Path, *, in_words: bool = False, learns: bool = Fal
 
 
 @contextmanager
-def page_of(path: Path, *, width: int):
-    """The page of a served model in Chromium, which must not log errors."""
-    import shutil
-
-    import pytest
-
-    from zslearn.serving import create_app
-
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-    if chromium is None:
-        pytest.skip("there is no Chromium")
-    problems: list[str] = []
-    with running(create_app(path)) as address, sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        tab = browser.new_page(viewport={"width": width, "height": 800})
-        tab.set_default_timeout(20_000)
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.goto(address)
-        tab.locator("#main").wait_for()
-        yield tab
-        browser.close()
-    assert problems == []
-
-
-@contextmanager
 def running(app):
     """The address of a server of the application, on this machine."""
     import uvicorn

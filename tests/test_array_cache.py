@@ -1,6 +1,5 @@
 import contextlib
 import os
-import threading
 import time
 import zipfile
 
@@ -128,25 +127,3 @@ def test_leftover_temporary_files(path):
     assert same(read_arrays(path))
     assert not old.exists()
     assert young.exists()
-
-
-def test_writers_and_readers_at_once(tmp_path):
-    path = tmp_path / "data-1.npz"
-    failures = []
-
-    def work():
-        for _ in range(10):
-            try:
-                write_arrays(path, ARRAYS)
-                if not same(read_arrays(path)):
-                    failures.append("other arrays")
-            except Exception as error:
-                failures.append(error)
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert failures == []
-    assert os.listdir(tmp_path) == [path.name]

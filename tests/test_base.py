@@ -16,13 +16,12 @@ import polars as pl
 import pytest
 import sklearn
 from sklearn.model_selection import GridSearchCV, cross_val_score
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer
-from zslearn._utils._messages import InputWarning
-from zslearn.base import ZeroShotClassifier, group_by_params, group_by_params_except
+from zslearn.base import InputWarning, ZeroShotClassifier, group_by_params, group_by_params_except
 from zslearn.baselines import ESZSL, GDA, ConSE
 from zslearn.calibration import CalibratedStacking
 from zslearn.model_selection import ZeroShotPipeline
@@ -445,13 +444,6 @@ def test_signature_scale(problem):
 
 
 # scikit-learn's machinery
-
-
-def test_pipeline_carries_signatures_and_classes(problem):
-    pipe = Pipeline([("scale", StandardScaler()), ("zsl", ESZSL())])
-    pipe.fit(problem.X_train, problem.y_train, zsl__signatures=problem.signatures)
-    unseen = list(problem.unseen_classes)
-    assert set(pipe.predict(problem.X_test_unseen, classes=unseen)) <= set(unseen)
 
 
 def test_metadata_routing(problem):

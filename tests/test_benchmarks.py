@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import json
 import re
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -47,6 +49,35 @@ def test_records_say_when_where_and_how():
             _, script, *arguments = command.split()
             assert (ROOT / script).is_file(), path.name
             assert not any(word.startswith("/") for word in arguments), path.name
+
+
+def _attributes(tree, names):
+    """Chains of attributes of modules that a file uses, such as `_array.BLOCK_BYTES`."""
+    for node in ast.walk(tree):
+        chain = []
+        while isinstance(node, ast.Attribute):
+            chain.insert(0, node.attr)
+            node = node.value
+        if chain and isinstance(node, ast.Name) and node.id in names:
+            yield names[node.id], chain
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.stem)
+def test_everything_that_a_benchmark_uses_of_the_library_exists(path):
+    tree, modules = ast.parse(path.read_text(encoding="utf-8")), {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "zslearn":
+            home = importlib.import_module(node.module)
+            for alias in node.names:
+                if not hasattr(home, alias.name):
+                    importlib.import_module(f"{node.module}.{alias.name}")
+                if isinstance(found := getattr(home, alias.name), ModuleType):
+                    modules[alias.asname or alias.name] = found
+    for module, chain in _attributes(tree, modules):
+        value = module
+        for name in chain:
+            assert hasattr(value, name), f"{module.__name__}.{'.'.join(chain)}"
+            value = getattr(value, name)
 
 
 def test_the_page_shows_the_records(load):

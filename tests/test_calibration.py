@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import softmax
 from sklearn.base import clone
 
-from zslearn._scoring._probabilities import best_temperature, softmax
+from zslearn._scoring._probabilities import best_temperature
 from zslearn._utils._folds import hold_out_per_class
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, ConSE
 from zslearn.calibration import CalibratedStacking
 from zslearn.metrics import expected_calibration_error, generalized_accuracy, harmonic_mean
@@ -16,7 +17,6 @@ from zslearn.model_selection import (
     ZeroShotPipeline,
     ZeroShotSearchCV,
 )
-from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 
@@ -240,21 +240,6 @@ def test_folds_may_be_given(problem):
         CalibratedStacking(ESZSL(), cv=ClassKFold(3)).fit(**samples)
 
 
-def test_several_views_and_later_classes(problem):
-    frame = problem.signatures
-    late = problem.unseen_classes[:1]
-
-    def views(rows):
-        return MultiSignatures({"a": rows.iloc[:, :4], "b": rows.iloc[:, 4:]}, [0.2, 0.8])
-
-    model = CalibratedStacking(ESZSL()).fit(
-        problem.X_train, problem.y_train, signatures=views(frame.drop(index=late))
-    )
-    model.add_classes(views(frame.loc[late]))
-    assert set(late) <= set(model.unseen_classes_)
-    assert model.class_scorer_.bias[np.isin(model.classes_, late)] == 0.0
-
-
 def test_factor_and_temperature_are_kept_when_the_estimator_adapts(problem):
     given = (problem.X_train, problem.y_train)
     model = CalibratedStacking(GaussianEXEM(), bias=-0.5, temperature=2.0)
@@ -265,7 +250,7 @@ def test_factor_and_temperature_are_kept_when_the_estimator_adapts(problem):
     X, _ = _rows(problem)
     scores = inside.decision_function(X) - shift
     np.testing.assert_allclose(adapted.decision_function(X), scores, atol=1e-9)
-    np.testing.assert_allclose(adapted.predict_proba(X), softmax(scores, 2.0), atol=1e-9)
+    np.testing.assert_allclose(adapted.predict_proba(X), softmax(scores / 2.0, axis=1), atol=1e-9)
     assert np.abs(model.decision_function(X) - scores).max() > 0.01
 
 
@@ -320,7 +305,8 @@ def test_probabilities_of_calibrated_stacking(problem):
     assert model.bias_ == _fit(CalibratedStacking(ESZSL()), problem).bias_
     X, y = _rows(problem)
     chances = model.predict_proba(X)
-    np.testing.assert_allclose(chances, softmax(model.decision_function(X), model.temperature_))
+    scores = model.decision_function(X)
+    np.testing.assert_allclose(chances, softmax(scores / model.temperature_, axis=1))
     np.testing.assert_array_equal(model.classes_[chances.argmax(axis=1)], model.predict(X))
     unseen = problem.unseen_classes[::-1]
     among = model.predict_proba(X, classes=unseen)
@@ -330,9 +316,7 @@ def test_probabilities_of_calibrated_stacking(problem):
     np.testing.assert_allclose(among, share)
     # They are more honest than probabilities of scores as they are.
     honest = expected_calibration_error(y, chances, classes=model.classes_)
-    plain = expected_calibration_error(
-        y, softmax(model.decision_function(X), 1.0), classes=model.classes_
-    )
+    plain = expected_calibration_error(y, softmax(scores, axis=1), classes=model.classes_)
     assert honest < plain / 2
 
 
@@ -361,7 +345,8 @@ def test_a_given_temperature_needs_no_folds(problem, monkeypatch):
     model = _fit(CalibratedStacking(ESZSL(), bias=0.0, temperature=0.3), problem)
     assert model.temperature_ == 0.3
     X, _ = _rows(problem)
-    np.testing.assert_allclose(model.predict_proba(X), softmax(model.decision_function(X), 0.3))
+    expected = softmax(model.decision_function(X) / 0.3, axis=1)
+    np.testing.assert_allclose(model.predict_proba(X), expected)
 
 
 def test_without_a_temperature_there_are_no_probabilities(problem):

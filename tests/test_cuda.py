@@ -92,7 +92,7 @@ def _waits(torch, function):
     return sum("synchronizing" in str(warning.message) for warning in caught)
 
 
-def test_no_block_is_waited_for(monkeypatch):
+def test_no_block_is_waited_for(monkeypatch, block_bytes):
     to_gpu = _torch()
     import torch
 
@@ -105,7 +105,7 @@ def test_no_block_is_waited_for(monkeypatch):
     find()  # the classes travel and are looked at once
     few = _waits(torch, find)
     monkeypatch.setattr("zslearn._utils._array._MAX_DEVICE_BLOCK", 1 << 20)
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 20)
+    block_bytes(1 << 20)
     # Twenty blocks, and as many questions as for one.
     assert _waits(torch, find) == few
 

@@ -87,9 +87,9 @@ METHODS = [
 
 
 @pytest.mark.parametrize(("model", "share"), METHODS, ids=lambda value: str(value)[:40])
-def test_peak_of_fit(model, share, many_rows, monkeypatch):
+def test_peak_of_fit(model, share, many_rows, monkeypatch, block_bytes):
     X, y, signatures = many_rows
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
+    block_bytes(1 << 21)
     monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1 << 21)
     model.fit(X[:200], y[:200], signatures=signatures)  # what is compiled takes memory, too
     peak = _peak(lambda: model.fit(X, y, signatures=signatures))
@@ -102,11 +102,11 @@ def test_peak_of_fit(model, share, many_rows, monkeypatch):
     [DAP(tol=0.1), CMT(50, max_iter=2), LatEm(max_iter=1), SSE(max_iter=1, n_jobs=1), ESZSL()],
     ids=lambda value: str(value)[:40],
 )
-def test_peak_of_fit_in_double_precision(model, many_rows, monkeypatch):
+def test_peak_of_fit_in_double_precision(model, many_rows, block_bytes):
     """Rows that are given in float64 are copied neither whole nor in single precision."""
     X, y, signatures = many_rows
     X, y = X[::2].astype(np.float64), y[::2]
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
+    block_bytes(1 << 21)
     model.fit(X[:200], y[:200], signatures=signatures)
     peak = _peak(lambda: model.fit(X, y, signatures=signatures))
     assert peak < 0.5 * X.nbytes + 4 * y.nbytes
@@ -136,12 +136,12 @@ LAZY = [
 
 @pytest.mark.parametrize("model", LAZY, ids=lambda value: str(value)[:40])
 @pytest.mark.parametrize("dtype", [np.float32, pytest.param(np.float64, marks=pytest.mark.slow)])
-def test_rows_that_are_prepared_as_they_are_read(model, dtype, many_rows, monkeypatch):
+def test_rows_that_are_prepared_as_they_are_read(model, dtype, many_rows, block_bytes):
     X, y, signatures = many_rows
     X, y = X[:1000].astype(dtype), y[:1000]
     models = []
     for budget in (1 << 30, 1 << 16):
-        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", budget)
+        block_bytes(budget)
         models.append(clone(model).fit(X, y, signatures=signatures))
     held, read = (model.decision_function(X[:200]) for model in models)
     # As near as the two ways to a softmax, or to a machine, end to their optimum.
@@ -151,9 +151,9 @@ def test_rows_that_are_prepared_as_they_are_read(model, dtype, many_rows, monkey
     assert (read.argmax(axis=1) == held.argmax(axis=1)).mean() > 0.99
 
 
-def test_rows_of_some_classes_hold_no_copy(many_rows, monkeypatch):
+def test_rows_of_some_classes_hold_no_copy(many_rows, block_bytes):
     X, y, _ = many_rows
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 18)
+    block_bytes(1 << 18)
     rows = PreparedRows(X, "l2")
     rows.check()
     expected = rows.whole()
@@ -173,7 +173,7 @@ def test_rows_of_some_classes_hold_no_copy(many_rows, monkeypatch):
     assert rows._lengths[0] is lengths[0]
 
 
-def test_statistics_hold_no_copy(many_rows, monkeypatch):
+def test_statistics_hold_no_copy(many_rows, block_bytes):
     X, y, _ = many_rows
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
+    block_bytes(1 << 21)
     assert _peak(lambda: ClassStatistics.from_samples(X, y)) < 0.5 * X.nbytes

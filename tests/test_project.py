@@ -14,7 +14,10 @@ import pytest
 
 import zslearn
 from zslearn._utils._optional import _EXTRAS, _PACKAGES, import_optional
+from zslearn.base.checks import parametrize_with_checks
+from zslearn.baselines import ESZSL
 from zslearn.cli import main
+from zslearn.datasets import load_glyphs
 from zslearn.images import load_backbone
 
 ROOT = Path(__file__).parents[1]
@@ -54,20 +57,28 @@ def test_errors_name_extras_that_exist():
         assert any(re.match(rf"{package}\b", need) for need in _extras()[extra]), module
 
 
-def test_a_missing_module_is_an_error_that_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"Drawing needs matplotlib.*zslearn\[plot\]"):
-        import_optional("matplotlib", "Drawing")
-    # The extra of what it is for, not the least that has the module.
-    monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(ImportError, match=r"Computing features needs torch.*zslearn\[images\]"):
-        load_backbone("efficientnet-lite0")
-
-
-def test_ci_installs_every_extra_that_tests_use():
-    command = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
-    named = set(re.search(r"^export EXTRAS=(\S+)", command, re.M)[1].split(","))
-    assert named == set(_extras()) - {"dev", "docs"}
+@pytest.mark.parametrize(
+    ("module", "use", "message"),
+    [
+        (
+            "matplotlib",
+            lambda: import_optional("matplotlib", "Drawing"),
+            r"Drawing needs matplotlib.*zslearn\[plot\]",
+        ),
+        ("matplotlib", lambda: load_glyphs(data_home="nowhere"), r"zslearn\[plot\]"),
+        # The extra of what it is for, not the least that has the module.
+        (
+            "torch",
+            lambda: load_backbone("efficientnet-lite0"),
+            r"Computing features needs torch.*zslearn\[images\]",
+        ),
+        ("pytest", lambda: parametrize_with_checks([ESZSL()]), "pip install pytest"),
+    ],
+)
+def test_a_missing_module_is_an_error_that_names_the_extra(monkeypatch, tiny, module, use, message):
+    monkeypatch.setitem(sys.modules, module, None)
+    with pytest.raises(ImportError, match=message):
+        use()
 
 
 def test_links_of_the_readme_lead_somewhere():

@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
 from zslearn._scoring._scorer import ClassScorer, identical_rows
-from zslearn._utils._messages import InputWarning
-from zslearn.base import ZeroShotClassifier
+from zslearn.base import InputWarning, ZeroShotClassifier
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.synthesis import EXEM
@@ -67,6 +67,7 @@ def test_a_prior_multiplies_probabilities():
         ({}, "must map classes to their odds"),
         ([1, 2], "must map classes to their odds"),
         ({"cow": 1.0}, "prior names unknown classes: 'cow'"),
+        (pd.Series([2.0, 3.0], index=["dog", "dog"]), "prior repeats 'dog'"),
         ({"ant": 0.0}, "odds of 'ant' are 0.0; .* omit it from classes="),
         ({"ant": 2, "bee": float("nan")}, "odds of 'bee' are nan"),
         ({"ant": "many"}, "odds of 'ant' are 'many'"),

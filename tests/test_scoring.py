@@ -36,10 +36,10 @@ def _problem(score, n=23, classes=17, dims=6, seed=0):
 
 
 @pytest.fixture(params=[False, True], ids=["one block", "many blocks"])
-def blocks(request, monkeypatch):
+def blocks(request, monkeypatch, block_bytes):
     if request.param:
         monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 5)
-        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1000)
+        block_bytes(1000)
     return request.param
 
 
@@ -67,18 +67,21 @@ def test_scores_and_best_classes(library, score, biased, blocks):
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
-def test_first_of_equal_scores_wins(data):
+@settings(max_examples=120, deadline=None)
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+def test_first_of_equal_scores_wins(library, data):
     """Integer scores are exact, so that ties are exact for any block size."""
-    n, classes, dims = (data.draw(st.integers(1, 9)) for _ in range(3))
-    k = data.draw(st.integers(1, classes))
+    xp = pytest.importorskip(library)
+    n, dims = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 3))
+    classes = data.draw(st.integers(1, 120))
+    k = data.draw(st.integers(1, min(classes, 9)))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     X = rng.integers(-1, 2, (n, dims)).astype(float)
     P = rng.integers(-1, 2, (classes, dims)).astype(float)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 10)))
-        patch.setattr("zslearn._utils._array.BLOCK_BYTES", data.draw(st.integers(1, 2000)))
-        indices, values = top_k(X, P, k)
+        patch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", data.draw(st.integers(1, 130)))
+        patch.setattr("zslearn._utils._array.BLOCK_BYTES", data.draw(st.integers(1, 4000)))
+        indices, values = map(np.asarray, top_k(xp.asarray(X), P, k))
     full = X @ P.T
     order = np.argsort(-full, axis=1, kind="stable")[:, :k]
     np.testing.assert_array_equal(indices, order)
@@ -111,8 +114,8 @@ def test_distance_to_itself_is_zero():
     assert np.abs(np.diag(class_scores(X, X, score="euclidean"))).max() < 1e-7
 
 
-def test_rows_are_embedded_block_by_block(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 2000)
+def test_rows_are_embedded_block_by_block(block_bytes):
+    block_bytes(2000)
     X, P = _problem("dot")
     sizes = []
 
@@ -125,8 +128,8 @@ def test_rows_are_embedded_block_by_block(monkeypatch):
     assert len(sizes) > 1
 
 
-def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
+def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch, block_bytes):
+    block_bytes(1 << 21)
     monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 512)
     rng = np.random.default_rng(0)
     P = rng.standard_normal((4000, 16)).astype(np.float32)

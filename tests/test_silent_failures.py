@@ -15,9 +15,7 @@ from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from zslearn._utils._messages import (
-    InputWarning,
-)
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, GDA
 from zslearn.calibration import (
     CalibratedStacking,
@@ -188,8 +186,7 @@ def test_signatures_by_position_are_an_error_of_the_users_class(words, estimator
 # Fitting without signatures
 
 
-def test_the_first_fit_without_signatures_says_what_it_cannot_do(words, monkeypatch):
-    monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
+def test_the_first_fit_without_signatures_says_what_it_cannot_do(words, warn_again):
     X, y, signatures = words
     with warnings.catch_warnings():
         warnings.simplefilter("error")
@@ -223,8 +220,7 @@ def test_labels_that_cannot_be_predicted_have_no_score(words, estimator):
         fitted.score(X, y, NUMBERS)
 
 
-def test_scoring_unseen_images_against_seen_classes_is_said_once(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
+def test_scoring_unseen_images_against_seen_classes_is_said_once(warn_again):
     data = make_zero_shot(random_state=0)
     options = {"cv": ClassKFold(3), "params": {"signatures": data.signatures}}
     with pytest.warns(InputWarning, match="unseen_accuracy_scorer") as caught:
@@ -233,7 +229,7 @@ def test_scoring_unseen_images_against_seen_classes_is_said_once(monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cross_val_score(ESZSL(), data.X_train, data.y_train, **options)
-        monkeypatch.setattr("zslearn._utils._messages._SHOWN", set())
+        warn_again()
         cross_val_score(
             ESZSL(), data.X_train, data.y_train, scoring=unseen_accuracy_scorer, **options
         )
@@ -346,9 +342,6 @@ def test_labels_that_are_not_in_the_index(words):
     frame = pl.DataFrame({"Class": NUMBERS, "round": signatures["round"].tolist()})
     with pytest.raises(ValueError, match="Rename the column 'Class'"):
         ESZSL().fit(X, y, signatures=frame)
-
-
-# Names of methods
 
 
 # The helper

@@ -9,7 +9,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.base.checks._problem import same_choices
 from zslearn.baselines import ALE, CCA, ESZSL, GFZSL, SAE
 from zslearn.calibration import CalibratedStacking

@@ -8,13 +8,24 @@ from typing import TYPE_CHECKING, Any
 from zslearn._version import __version__
 
 if TYPE_CHECKING:
+    from zslearn.images import BatchPredictor
     from zslearn.persistence import export_onnx, load, save
     from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
-__all__ = ["EXEM", "GaussianEXEM", "SynC", "__version__", "export_onnx", "load", "save"]
+__all__ = [
+    "EXEM",
+    "BatchPredictor",
+    "GaussianEXEM",
+    "SynC",
+    "__version__",
+    "export_onnx",
+    "load",
+    "save",
+]
 
 # Names are imported lazily, so that `zslearn --version` does not import the whole library.
 _MODULE_OF = dict.fromkeys(("EXEM", "GaussianEXEM", "SynC"), "zslearn.synthesis")
+_MODULE_OF["BatchPredictor"] = "zslearn.images"
 _MODULE_OF |= dict.fromkeys(("export_onnx", "load", "save"), "zslearn.persistence")
 _PACKAGES = (
     "base",

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import (
     ALE,
     CCA,
@@ -103,11 +103,14 @@ CLOSED_FORMS = [
     SAE(0.5, direction="feature_to_semantic"),
     COSTA(),
     COSTA(similarity="rbf"),
+    GFZSL(),
+    GFZSL(n_components=8, covariance="class"),
 ]
 OTHERS = [
     SSE(max_iter=2, n_jobs=1),
     BiDiLEL(),
     BiDiLEL(latent_norm=None),
+    BiDiLEL(placement="joint"),
     CMT(5, max_iter=10),
     CMTStar(5, max_iter=10),
 ]
@@ -140,8 +143,6 @@ def test_units_do_not_matter(problem, method):
         *CLOSED_FORMS,
         *OTHERS,
         SAE(center="both", alpha_reduction=0.1),
-        BiDiLEL(placement="joint"),
-        GFZSL(),
         GFZSL(covariance="class", kernel="linear", n_components=2),
         HAT("cluster"),
         *(kind(max_iter=3) for kind in (ALE, DeViSE, SJE, LatEm)),

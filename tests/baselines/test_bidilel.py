@@ -7,7 +7,7 @@ import scipy.linalg
 from scipy.spatial.distance import cdist, pdist, squareform
 from sklearn.preprocessing import normalize
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import BiDiLEL
 from zslearn.signatures import normalize_signatures
 
@@ -94,14 +94,17 @@ def test_an_almost_seen_class_is_near_its_landmark(problem):
     assert 0 < away < 1e-3 * pdist(model.landmarks_).mean()
 
 
+def _seen_and_unseen(model, problem):
+    scale = model.signature_scale_[0]
+    return [
+        normalize_signatures(problem.signatures.loc[labels], scale=scale)
+        for labels in (model.seen_classes_, model.unseen_classes_)
+    ]
+
+
 def test_unseen_landmarks_minimise_sammons_error(problem):
     model = _fit(BiDiLEL(5), problem)
-    seen, unseen = model.seen_classes_, model.unseen_classes_
-    scale = model.signature_scale_[0]
-    A, B = (
-        normalize_signatures(problem.signatures.loc[labels], scale=scale)
-        for labels in (seen, unseen)
-    )
+    A, B = _seen_and_unseen(model, problem)
     delta = model.distance_scale_ * cdist(B, A)
     assert model.distance_scale_ == pytest.approx(pdist(model.landmarks_).mean() / pdist(A).mean())
     placed = model.synthesize(B)
@@ -115,17 +118,9 @@ def test_unseen_landmarks_minimise_sammons_error(problem):
         assert (error(placed + step) > best - 1e-12).all()
 
 
-def _unseen(model, problem):
-    scale = model.signature_scale_[0]
-    return [
-        normalize_signatures(problem.signatures.loc[labels], scale=scale)
-        for labels in (model.seen_classes_, model.unseen_classes_)
-    ]
-
-
 def test_joint_placement_minimises_the_error_of_all_pairs(problem):
     model = _fit(BiDiLEL(5, placement="joint"), problem)
-    A, B = _unseen(model, problem)
+    A, B = _seen_and_unseen(model, problem)
     to_seen, among = (model.distance_scale_ * cdist(B, other) for other in (A, B))
     upper = np.triu_indices(len(B), 1)
 
@@ -218,15 +213,6 @@ def test_one_sample_per_class():
     np.testing.assert_array_equal(model.predict(X, classes=np.arange(5)), np.arange(5))
 
 
-def test_two_classes_and_equal_samples():
-    X = np.repeat(np.eye(3), 4, axis=0)[:8]
-    y = np.repeat(["a", "b"], 4)
-    signatures = {"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [1.0, 1.0]}
-    model = BiDiLEL().fit(X, y, signatures=signatures)
-    np.testing.assert_array_equal(model.predict(X, classes=["a", "b"]), y)
-    assert np.isfinite(model.decision_function(X)).all()
-
-
 @pytest.mark.filterwarnings("error")
 def test_samples_of_a_class_that_are_equal_but_for_rounding():
     """Without distances to weight pairs by, all samples have the same weight."""
@@ -237,11 +223,3 @@ def test_samples_of_a_class_that_are_equal_but_for_rounding():
     model = BiDiLEL(feature_norm=None).fit(X, y, signatures=np.eye(3))
     np.testing.assert_allclose(model.mean_, rows.mean(axis=0), atol=1e-12)
     np.testing.assert_array_equal(model.predict(rows), np.arange(3))
-
-
-def test_features_of_zeros():
-    signatures = {"a": [0.0, 1.0], "b": [1.0, 0.0], "c": [1.0, 1.0]}
-    model = BiDiLEL(feature_norm=None).fit(
-        np.zeros((4, 3)), ["a", "a", "b", "b"], signatures=signatures
-    )
-    assert np.isfinite(model.decision_function(np.ones((2, 3)))).all()

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.linalg
-import sklearn.cross_decomposition
 from sklearn.preprocessing import normalize
 
 from zslearn.baselines import CCA
@@ -26,26 +25,7 @@ def _sides(problem, feature_norm="l2"):
     return X - X.mean(axis=0), A - A.mean(axis=0)
 
 
-def test_without_shrinkage_it_is_scikit_learns(problem):
-    """Canonical variates are equal up to sign and length, which CCA does not determine."""
-    model = _fit(problem, alpha_features=0.0, alpha_signatures=0.0, feature_norm=None)
-    X, A = _sides(problem, feature_norm=None)
-    n = problem.signatures.shape[1]
-    assert len(model.correlations_) == n
-    other = sklearn.cross_decomposition.CCA(n, scale=False, max_iter=20_000, tol=1e-14).fit(X, A)
-    pairs = zip(
-        [X @ model.feature_weights_, A @ model.signature_weights_],
-        other.transform(X, A),
-        strict=True,
-    )
-    for ours, theirs in pairs:
-        for i in range(n):
-            assert abs(np.corrcoef(ours[:, i], theirs[:, i])[0, 1]) == pytest.approx(1, abs=1e-5)
-    theirs = [np.corrcoef(*(side[:, i] for side in other.transform(X, A)))[0, 1] for i in range(n)]
-    np.testing.assert_allclose(model.correlations_, theirs, atol=1e-6)
-
-
-@pytest.mark.parametrize("alphas", [(0.3, 2.0), (10.0, 0.01)])
+@pytest.mark.parametrize("alphas", [(0.0, 0.0), (0.3, 2.0), (10.0, 0.01)])
 def test_solves_the_generalised_eigenproblem(problem, alphas):
     """(Cxx + γx)⁻¹ Cxa (Caa + γa)⁻¹ Cax p = ρ² p, and the constraints on either side."""
     model = _fit(problem, alpha_features=alphas[0], alpha_signatures=alphas[1])
@@ -89,14 +69,6 @@ def test_more_attributes_than_classes(problem):
     bare = _fit(problem, signatures=wide, alpha_features=0.0, alpha_signatures=0.0)
     assert (bare.correlations_ > model.correlations_).all()
     assert bare.correlations_[0] < 1 + 1e-12
-
-
-def test_scale_of_signatures_does_not_matter(problem):
-    scores = [
-        _fit(problem, signature_scale=scale).decision_function(problem.X_test_unseen)
-        for scale in ("seen", 123.0)
-    ]
-    np.testing.assert_allclose(*scores, atol=1e-9)
 
 
 def test_twice_the_same_attributes_change_nothing(problem):

@@ -3,8 +3,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
 
-from zslearn._utils._array import unit_rows
 from zslearn.baselines import ConSE
 from zslearn.signatures import normalize_signatures
 
@@ -16,7 +16,7 @@ def _fit(model, problem):
 @pytest.mark.parametrize("n_top", [1, 3, 12, 50])
 def test_is_the_loop_over_the_most_probable_classes(problem, n_top):
     model = _fit(ConSE(n_top, 0.01, tol=1e-10), problem)
-    X, rows = unit_rows(problem.X_train), unit_rows(problem.X_test_unseen)
+    X, rows = normalize(problem.X_train), normalize(problem.X_test_unseen)
     penalty = 0.01 * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
     classifier = LogisticRegression(C=1 / (penalty * len(X)), tol=1e-9, max_iter=10_000)
     probabilities = classifier.fit(X, problem.y_train).predict_proba(rows)
@@ -34,7 +34,7 @@ def test_is_the_loop_over_the_most_probable_classes(problem, n_top):
 
 def test_one_class_at_the_top_is_its_signature(problem):
     model = _fit(ConSE(1), problem)
-    rows = unit_rows(problem.X_test_unseen)
+    rows = normalize(problem.X_test_unseen)
     for point in model.embed(rows):
         assert np.isclose(model.seen_signatures_, point).all(axis=1).any()
 
@@ -55,6 +55,6 @@ def test_all_that_tie_for_the_last_place_count(problem):
     shares = np.full(12, 1.0)
     shares[3] = np.exp(5.0)
     np.testing.assert_allclose(
-        model.embed(unit_rows(problem.X_test_unseen))[0],
+        model.embed(normalize(problem.X_test_unseen))[0],
         shares / shares.sum() @ model.seen_signatures_,
     )

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from scipy.special import logit, softmax
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
 
-from zslearn._utils._array import unit_rows
 from zslearn.baselines import DAP
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import MultiSignatures, binarize_signatures, normalize_signatures
@@ -21,12 +21,12 @@ def _fit(model, problem, **changes):
 
 
 def _unit(problem):
-    return unit_rows(problem.X_train), unit_rows(problem.X_test_unseen)
+    return normalize(problem.X_train), normalize(problem.X_test_unseen)
 
 
 def _binary(problem):
     """Attributes that are present: above the mean over the seen classes, found by loops."""
-    rows = unit_rows(problem.signatures.to_numpy())
+    rows = normalize(problem.signatures.to_numpy())
     seen = problem.signatures.index.isin(problem.seen_classes)
     return pd.DataFrame(rows > rows[seen].mean(axis=0), index=problem.signatures.index)
 
@@ -129,7 +129,7 @@ def test_thousands_of_attributes_do_not_underflow(calibration):
     )
     scores = model.decision_function(data.X_test_unseen)
     assert np.isfinite(scores).all()
-    embedded = model.embed(unit_rows(data.X_test_unseen))
+    embedded = model.embed(normalize(data.X_test_unseen))
     p = 1 / (1 + np.exp(-embedded))
     assert np.prod(np.minimum(p, 1 - p), axis=1).max() == 0
     assert model.score(data.X_test_seen, data.y_test_seen, classes=data.seen_classes) > 0.9

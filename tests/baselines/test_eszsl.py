@@ -40,44 +40,6 @@ def test_solves_the_stated_equation(problem, center, columns):
     )
 
 
-@pytest.mark.parametrize("center", [None, "features", "signatures", "both"])
-def test_is_a_ridge_regression_on_all_pairs(problem, center):
-    """The objective as one dense least-squares problem in vec(W)."""
-    gamma, lam = 3.0, 0.5
-    model = ESZSL(gamma, lam, center=center)
-    model.fit(problem.X_train[:80], problem.y_train[:80], signatures=problem.signatures)
-    X, A, Y = (part.copy() for part in _prepared(problem, rows=slice(80)))
-    if center in ("features", "both"):
-        X -= X.mean(axis=0)
-    if center in ("signatures", "both"):
-        A -= A.mean(axis=0)
-    D, d = X.shape[1], A.shape[1]
-    rows = [
-        np.kron(X, A),  # ‖XWAᵀ − Y‖²
-        np.sqrt(gamma) * np.kron(np.eye(D), A),  # γ‖WAᵀ‖²
-        np.sqrt(lam) * np.kron(X, np.eye(d)),  # λ‖XW‖²
-        np.sqrt(gamma * lam) * np.eye(D * d),  # γλ‖W‖²
-    ]
-    targets = np.zeros(sum(map(len, rows)))
-    targets[: Y.size] = Y.ravel()
-    W = np.linalg.lstsq(np.concatenate(rows), targets, rcond=None)[0].reshape(D, d)
-    np.testing.assert_allclose(model.coef_, W, atol=1e-10)
-
-
-@pytest.mark.parametrize("center", [None, "features", "signatures", "both"])
-def test_targets_of_minus_one_matter_only_where_nothing_is_centred(problem, center):
-    model = ESZSL(3.0, 0.5, center=center)
-    model.fit(problem.X_train, problem.y_train, signatures=problem.signatures)
-    X, A, Y = _prepared(problem)
-    if center in ("features", "both"):
-        X = X - X.mean(axis=0)
-    if center in ("signatures", "both"):
-        A = A - A.mean(axis=0)
-    left = np.linalg.solve(X.T @ X + 3.0 * np.eye(X.shape[1]), X.T @ (2 * Y - 1) @ A)
-    signed = np.linalg.solve(A.T @ A + 0.5 * np.eye(A.shape[1]), left.T).T
-    assert np.allclose(signed, 2 * model.coef_, atol=1e-10) == (center is not None)
-
-
 @pytest.mark.parametrize("penalties", [(1e-3, 1e-3), (10.0, 0.1), (1e6, 1e-3), (1e6, 1e3)])
 def test_the_gradient_of_the_objective_vanishes(problem, penalties):
     """Term by term, at the corners of the widest grid too, relative to the largest term."""

@@ -9,9 +9,9 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import normalize
 from sklearn.svm import LinearSVC
 
-from zslearn._utils._array import unit_rows
 from zslearn.baselines import IAP
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import binarize_signatures
@@ -25,7 +25,7 @@ def _fit(model, problem, **changes):
 def test_is_the_product_of_probabilities(problem):
     binary = binarize_signatures(problem.signatures, classes=problem.seen_classes)
     model = _fit(IAP(0.01, calibration=None, tol=1e-10), problem, signatures=binary)
-    X, rows = unit_rows(problem.X_train), unit_rows(problem.X_test_unseen)
+    X, rows = normalize(problem.X_train), normalize(problem.X_test_unseen)
     penalty = 0.01 * ((X - X.mean(axis=0)) ** 2).sum(axis=1).mean()
     classifier = LogisticRegression(C=1 / (penalty * len(X)), tol=1e-9, max_iter=10_000)
     of_class = classifier.fit(X, problem.y_train).predict_proba(rows)
@@ -46,7 +46,7 @@ def test_is_the_product_of_probabilities(problem):
 def test_softened_targets_are_further_samples(problem):
     """Softening adds two samples to each class, spread evenly over all classes."""
     model = _fit(IAP(0.01, calibration="targets", tol=1e-10), problem)
-    X = unit_rows(problem.X_train)
+    X = normalize(problem.X_train)
     _, y, counts = np.unique(problem.y_train, return_inverse=True, return_counts=True)
     n = counts[y][:, None]
     target = np.where(np.arange(12) == y[:, None], (n + 2 / 12) / (n + 2), (2 / 12) / (n + 2))
@@ -61,7 +61,7 @@ def test_softened_targets_are_further_samples(problem):
 def test_sigmoids_come_from_classes_held_out(problem):
     binary = binarize_signatures(problem.signatures, classes=problem.seen_classes)
     model = _fit(IAP(0.01, calibration="classes", tol=1e-10), problem, signatures=binary)
-    X = unit_rows(problem.X_train)
+    X = normalize(problem.X_train)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     has = binary.loc[seen].to_numpy() == 1
     odds, known = np.zeros((len(X), 8)), np.zeros((len(X), 8), dtype=bool)
@@ -115,7 +115,7 @@ def _svm_scores(X, y, rows, alpha, to):
 def test_sigmoids_of_the_seen_classes_are_those_of_scikit_learn(problem):
     binary = binarize_signatures(problem.signatures, classes=problem.seen_classes)
     model = _fit(IAP(0.01, probabilities="platt", tol=1e-9), problem, signatures=binary)
-    X, rows = unit_rows(problem.X_train), unit_rows(problem.X_test_unseen)
+    X, rows = normalize(problem.X_train), normalize(problem.X_test_unseen)
     seen, y = np.unique(problem.y_train, return_inverse=True)
     # Each class is held out by thirds: a permutation, ordered by class, dealt out in turn.
     order = np.random.RandomState(0).permutation(len(y))
@@ -142,7 +142,7 @@ def test_a_class_of_one_sample_takes_the_sigmoid_of_the_others(problem):
     X, y = problem.X_train[rows], problem.y_train[rows]
     model = IAP(probabilities="platt").fit(X, y, signatures=problem.signatures)
     # Its log-odds are as low as those of the others for samples of other classes.
-    odds = unit_rows(X) @ model.coef_.T + model.intercept_
+    odds = normalize(X) @ model.coef_.T + model.intercept_
     others = odds[y != last]
     assert others[:, -1].mean() < -1
     assert model.predict(X[-1:], classes=problem.seen_classes)[0] == last

@@ -57,35 +57,6 @@ def test_trains_as_a_plain_loop_over_samples(problem, n_maps, batch_size):
     )
 
 
-def test_one_map_is_the_bilinear_model(problem):
-    model = LatEm(n_maps=1, max_iter=5).fit(
-        problem.X_train, problem.y_train, signatures=problem.signatures
-    )
-    assert model.class_scorer_.parameters.shape == (16, 1, 20)
-    X, _, A, seen = _prepared(problem)
-    np.testing.assert_allclose(
-        model.decision_function(problem.X_train, classes=seen),
-        _zscored(X) @ model.coef_[0] @ A.T,
-        atol=1e-10,
-    )
-
-
-@pytest.mark.parametrize(("n_classes", "n_maps", "batch_size"), [(5, 4, 1), (25, 2, 64)])
-def test_classifiers_kept_up_to_date_are_those_of_the_maps(n_classes, n_maps, batch_size):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(200, 6)), rng.integers(n_classes, size=200)
-    A = rng.normal(size=(n_classes, 3))
-    descent = LatentDescent(
-        X, y, A, rng.normal(size=(n_maps, 6, 3)), step=0.01, batch_size=batch_size,
-        rng=np.random.RandomState(0),
-    )  # fmt: skip
-    start = descent.coef
-    for _ in range(5):
-        descent.epoch()
-    assert not np.allclose(descent.coef, start)
-    np.testing.assert_allclose(descent.P, A @ np.swapaxes(descent.coef, 1, 2), atol=1e-12)
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype):
     """Integers, so that nothing is rounded: many scores tie and many margins are exactly met."""
@@ -116,21 +87,6 @@ def test_ties_go_to_the_first_map_and_a_margin_that_is_met_is_no_violation(dtype
     assert tied > 20
     assert met > 5
     np.testing.assert_array_equal(descent.coef, maps)
-
-
-def test_scaling_is_that_of_the_original():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(30, 4)) * [1, 10, 100, 1000] + 5
-    np.testing.assert_allclose(Scaling.of(X, "zscore")(X), _zscored(X))
-    # A long tail on either side.
-    skewed = np.exp(rng.normal(size=(30, 4)))
-    assert Scaling.of(skewed, "zscore")(skewed).max() == pytest.approx(1)
-    assert Scaling.of(-skewed, "zscore")(-skewed).max() == pytest.approx(1)
-    assert Scaling.of(-skewed, "zscore")(-skewed).min() < -2
-    centred = Scaling.of(X, "center")(X)
-    np.testing.assert_allclose(centred.mean(axis=0), 0, atol=1e-12)
-    assert np.mean(np.sum(centred**2, axis=1)) == pytest.approx(1)
-    np.testing.assert_array_equal(Scaling.of(X, None)(X), X)
 
 
 @pytest.mark.parametrize("kind", ["zscore", "center"])

@@ -26,7 +26,7 @@ from zslearn.datasets import load_xlsa17, make_zero_shot
 from zslearn.model_selection import ZeroShotSearchCV
 
 # Classes with equal or zero signatures are drawn, too.
-pytestmark = pytest.mark.filterwarnings("ignore::zslearn._utils._messages.InputWarning")
+pytestmark = pytest.mark.filterwarnings("ignore::zslearn.base.InputWarning")
 
 # Class means that are linear in the signatures, and one scatter.
 LINEAR = {"n_features": 64, "n_attributes": 16, "noise": 0.2, "nonlinearity": 0.0}

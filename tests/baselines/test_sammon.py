@@ -8,8 +8,6 @@ from scipy.optimize import approx_fprime, minimize
 from scipy.spatial.distance import cdist
 
 from zslearn.baselines._bidilel import (
-    JointStress,
-    newton_steps,
     place_by_distances,
     starts,
 )
@@ -44,22 +42,6 @@ def test_as_good_as_scipy_from_both_starts(n_dims):
         for start in starts(landmarks, distances):
             found = minimize(_error, start[i], args=(landmarks, wanted))
             assert result.error[i] <= found.fun + 1e-6
-
-
-def test_gradient_and_certificate_by_finite_differences(monkeypatch):
-    landmarks, points, distances = _problem()
-    slope, step = newton_steps(landmarks, distances, points)
-    for i, point in enumerate(points):
-        numeric = approx_fprime(point, _error, 1e-7, landmarks, distances[i])
-        np.testing.assert_allclose(slope[i], numeric, atol=1e-4)
-    assert (np.sum(slope * step, axis=1) < 0).all()
-    monkeypatch.setattr("zslearn.baselines._bidilel._MAX_ITER", 1)
-    short = place_by_distances(landmarks, distances)
-    size = np.sqrt(np.mean(np.sum((landmarks - landmarks.mean(axis=0)) ** 2, axis=1)))
-    for i, point in enumerate(short.points):
-        numeric = np.linalg.norm(approx_fprime(point, _error, 1e-7, landmarks, distances[i]))
-        expected = numeric / (2 * np.sum(1 / distances[i])) / size
-        assert short.gradient[i] == pytest.approx(expected, abs=1e-5)
 
 
 def _place_together(landmarks, distances, among):
@@ -101,30 +83,6 @@ def test_together_as_good_as_scipy_from_the_points_placed_alone(n_dims):
     assert np.abs(numeric).max() < 1e-4
 
 
-def test_curvature_of_points_together_by_finite_differences():
-    landmarks, points, distances, among = _joint_problem(noise=0.4)
-    np.fill_diagonal(among, 0.0)
-    stress = JointStress(landmarks, distances, among)
-    direction = np.random.default_rng(3).normal(size=points.shape)
-    ahead, behind = (stress.value_and_slope(points + h * direction)[1] for h in (1e-5, -1e-5))
-    expected = (ahead - behind) / 2e-5
-    np.testing.assert_allclose(stress.curvature(points)(direction), expected, atol=1e-6)
-
-
-def test_one_point_is_placed_together_as_alone():
-    landmarks, _, distances = _problem(n_points=1)
-    alone = place_by_distances(landmarks, distances).points
-    found = place_by_distances(landmarks, distances, among=np.zeros((1, 1)))
-    np.testing.assert_array_equal(found.points, alone)
-
-
-def test_points_together_in_other_units():
-    landmarks, _, distances, among = _joint_problem(noise=0.3)
-    whole = _place_together(landmarks, distances, among)
-    large = _place_together(1e6 * landmarks, 1e6 * distances, 1e6 * among)
-    np.testing.assert_allclose(large.points, 1e6 * whole.points, rtol=1e-5, atol=1)
-
-
 def test_points_together_that_are_nearly_one():
     """The weight of a tiny distance is bounded, so that the other points still converge."""
     landmarks, _, distances, among = _joint_problem(noise=0.3)
@@ -133,15 +91,6 @@ def test_points_together_that_are_nearly_one():
     result = _place_together(landmarks, distances, among)
     assert np.linalg.norm(result.points[0] - result.points[1]) < 1e-6
     assert result.gradient.max() < 1e-6
-
-
-def test_minimum_in_every_direction():
-    landmarks, _, distances = _problem(n_landmarks=20, n_dims=6, noise=0.6, seed=4)
-    result = place_by_distances(landmarks, distances)
-    rng = np.random.default_rng(0)
-    for point, wanted, error in zip(result.points, distances, result.error, strict=True):
-        for _ in range(30):
-            assert _error(point + 1e-3 * rng.normal(size=6), landmarks, wanted) > error - 1e-12
 
 
 def test_points_stay_in_the_span_of_the_landmarks():

@@ -10,7 +10,7 @@ from scipy.spatial.distance import cdist
 from sklearn.preprocessing import normalize
 
 from zslearn._solvers._simplex import project_to_simplex
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import SSE, _sse
 from zslearn.baselines._sse import MarginObjective, alternate, responses
 from zslearn.signatures import normalize_signatures

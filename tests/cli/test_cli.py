@@ -15,7 +15,7 @@ import pytest
 
 import zslearn
 from zslearn._utils._messages import warn_user
-from zslearn.cli import _data, main
+from zslearn.cli import main
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import METHODS
 
@@ -75,7 +75,7 @@ def test_invalid_arguments_give_one_line_and_exit_status_2(words, program, reaso
 
 
 def test_errors_give_one_line_and_exit_status_1(capsys, monkeypatch):
-    monkeypatch.setattr(_data, "load_glyphs", lambda progress: make_zero_shot())
+    monkeypatch.setattr("zslearn.datasets.load_glyphs", lambda progress: make_zero_shot())
     assert main(["data", "show", "glyphs", "--split", "nonsense"]) == 1
     err = capsys.readouterr().err
     assert err.startswith("zslearn: error: ")

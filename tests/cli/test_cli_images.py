@@ -153,6 +153,62 @@ def test_none_of_these(folder, capsys):
     assert re.search(rf"seen classes, among all +{score:.3f}", printed)
 
 
+SCALED = ["--feature-scaling", "standard"]
+
+
+@pytest.mark.parametrize("source", ["csv", "npz", ""])
+@pytest.mark.parametrize("method", ["eszsl", "auto"])
+@pytest.mark.parametrize("options", [SCALED, ["--row-norm", "none"], [*SCALED, "--none", "0.2"]])
+def test_every_kind_of_input_can_be_scaled(folder, source, method, options, capsys):
+    for name in ("train", "new"):
+        assert main(["features", "extract", name, *NETWORK, "--out", f"{name}.npz"]) == 0
+        features = load_features(f"{name}.npz")
+        table = pd.DataFrame(features.X).add_prefix("mean ").assign(label=features.y)
+        table.to_csv(f"{name}.csv", index=False)
+    train, new = ("train", "new") if not source else (f"train.{source}", f"new.{source}")
+    network = [] if source else NETWORK
+    words = ["--signatures", "classes.csv", "--method", method, "--jobs", "1", *network, *options]
+    assert main(["fit", train, *words, "--tune", "none", "--out", "m.zsl"]) == 0
+    printed = capsys.readouterr().out
+    assert "columns: 12 numbers" in printed
+    if "--row-norm" in options:
+        assert "rows not normalised" in printed
+    assert main(["predict", "m.zsl", new, "--explain", "--out", "p.csv"]) == 0
+    found = pd.read_csv("p.csv")
+    assert len(found) == 12
+    assert main(["evaluate", "m.zsl", new]) == 0
+    rows = {line.split("  ")[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    assert int(rows["seen classes, among all"][-1]) == 10
+    assert float(rows["seen classes, among all"][-3]) > 0.5 or "--none" in options
+    assert main(["info", "m.zsl"]) == 0
+    scaling = "standard" if options[:2] == SCALED or source == "csv" else "as they are"
+    assert f"features {scaling}; rows" in capsys.readouterr().out
+    file = read_model("m.zsl")
+    assert isinstance(file.about["features"].get("columns"), list) == (source == "csv")
+    X = table if source == "csv" else features.X
+    assert (file.model.predict(X).astype(str) == found["class"]).all() or "--none" in options
+    if "--none" not in options:
+        assert main(["tune", train, *words, "--tune", "quick", "--method", "eszsl"]) == 0
+        assert "Best of" in capsys.readouterr().out
+
+
+def test_columns_to_drop_beside_images(folder, monkeypatch, capsys):
+    """They may be columns of the class table; others are refused before features are computed."""
+    words = ["fit", "train", "--signatures", "classes.csv", *FIT, *NETWORK, "--out", "m.zsl"]
+    assert main([*words, "--drop", "b"]) == 0
+    assert [list(view) for view in read_model("m.zsl").model.signature_table_.columns] == [
+        ["r", "g"]
+    ]
+    assert main(["features", "extract", "train", *NETWORK, "--out", "train.npz"]) == 0
+    monkeypatch.setattr(
+        "zslearn.images._features._compute", lambda *_, **__: pytest.fail("computed")
+    )
+    for source in ("new", "train.npz"):
+        assert main(["fit", source, *words[2:], "--drop", "b", "size"]) == 1
+        error = capsys.readouterr().err
+        assert f"--drop 'size' is for tables of features; {source} is not one." in error
+
+
 def test_evaluate(model, capsys):
     assert main(["evaluate", "m.zsl", "new", "--device", "cpu"]) == 0
     printed = capsys.readouterr()

@@ -68,17 +68,6 @@ def test_bench_and_table(folder, words, capsys):
     assert max(map(len, table.splitlines())) <= 80
 
 
-def test_integer_labels(folder, capsys):
-    table = pd.read_csv("table.csv")
-    table["species"] = table["species"].str.removeprefix("class ").astype(int)
-    table.to_csv("numbers.csv", index=False)
-    signatures = pd.read_csv(folder / "signatures.csv", index_col=0)
-    signatures.set_axis(range(11)).to_csv(folder / "signatures.csv", index_label="species")
-    words = ["numbers.csv", "--label-column", "species", *SIGNATURES, "--unseen", "0", "7"]
-    assert main(["data", "show", *words]) == 0
-    assert "unseen classes  0 7\n" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [

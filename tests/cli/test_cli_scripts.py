@@ -135,10 +135,11 @@ def test_info_describes_a_model_file(model, capsys):
 def test_scaling_of_a_model_file(files, document):
     table = pd.read_csv("seen.csv")
     table.assign(a=1e5 + 1e4 * table["a"]).to_csv("seen.csv", index=False)
-    document(*FIT, "--jobs", "1", "--out", "m.zsl")
-    scaling = document("info", "m.zsl")["scaling"]
-    assert scaling["features"]
-    assert not scaling["signatures"]
+    for chosen in ("standard", "none"):
+        document(*FIT, "--jobs", "1", "--feature-scaling", chosen, "--out", "m.zsl")
+        scaling = document("info", "m.zsl")["scaling"]
+        assert scaling["features"] == ([] if chosen == "none" else [chosen])
+        assert not scaling["signatures"]
 
 
 def test_remove_class(model, capsys):
@@ -199,7 +200,7 @@ def test_tables_and_reports_of_several_grids(files, capsys, document):
 
 def test_a_table_of_signatures_for_a_data_set_known_by_name(files, monkeypatch, document):
     data = make_zero_shot(n_seen=4, n_unseen=2, random_state=0)
-    monkeypatch.setattr("zslearn.cli._data.load_glyphs", lambda progress: data)
+    monkeypatch.setattr("zslearn.datasets.load_glyphs", lambda progress: data)
     data.signatures.iloc[::-1, :3].to_csv("three.csv", index_label="class")
     words = ["bench", "glyphs", "--signatures", "three.csv", "--methods", "eszsl", "--jobs", "1"]
     (record,) = document(*words, "--setting", "zsl")["records"]

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from zslearn.cli import main
-from zslearn.datasets import load_table, read_signature_table
+from zslearn.datasets import read_signature_table
 from zslearn.signatures import (
     _encoders,
     combine_signatures,
@@ -165,19 +165,6 @@ def test_combine(folder, capsys):
     assert np.allclose((found @ found.T).loc["a", "a"], 0.25 * 0.25 + 0.75 * 0.5)
 
 
-def test_other_commands_read_the_table(folder, capsys):
-    (folder / "d.txt").write_text("ape\nbat\ncamel\n")
-    assert main(["signatures", "text", "d.txt", "-o", "s.parquet"]) == 0
-    X = np.random.default_rng(0).normal(size=(30, 3))
-    np.save("X.npy", X)
-    pd.DataFrame({"label": np.repeat(["ape", "bat", "camel"], 10)}).to_csv("y.csv", index=False)
-    data = load_table("X.npy", "y.csv", "s.parquet", unseen_classes="camel")
-    assert data.signatures.index.tolist() == ["ape", "bat", "camel"]
-    assert main(["data", "show", "--features-file", "X.npy", "--labels-file", "y.csv",
-                 "--signatures", "s.parquet", "--unseen", "camel"]) == 0  # fmt: skip
-    assert "unseen classes  camel" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -204,6 +191,3 @@ def test_errors_are_one_line(folder, capsys, words, message):
     assert message in err
     assert err.count("\n") == 1
     assert not (folder / "s.csv").exists()
-
-
-# -------------------------------------------------------------------------------- descriptions

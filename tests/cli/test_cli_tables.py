@@ -67,10 +67,10 @@ def test_fit_reports_its_samples_and_conversions(files, capsys):
     for words in (["fit", "grams.csv", *WORDS, *FIT], ["bench", "grams.csv", *WORDS, *bench]):
         assert main([*words, *leave]) == 0
         error = capsys.readouterr().err
-        assert "Scale the columns: --signature-scaling standard.\n" in error
+        assert "Scale the columns with --signature-scaling standard.\n" in error
         assert "Standardise the features with --feature-scaling standard.\n" in error
         assert "attribute_signatures" not in error
-        assert "make_pipeline" not in error
+        assert "StandardScaler" not in error
 
 
 def test_predict_and_evaluate(model, capsys):
@@ -188,12 +188,18 @@ def test_errors_in_tables_are_one_line(files, capsys):
     samples = samples[~samples["animal"].isin(UNSEEN)].replace("c02", "C02")
     samples.to_csv("animals.csv", index=False)
     classes.drop(index="c03").to_csv("classes.csv")
+    sentences = [f"It is number {i}." for i in range(12)]
+    pd.DataFrame({"text": sentences}, classes.index).to_csv("words.csv")
     more = ["--drop", "is 3", "sensor 4", "sensor 44"]
     for words, message in (
         ([], "samples are missing from the description: 'c03'. Describe"),
+        (
+            ["--signatures", "words.csv"],
+            "free text). Encode sentences with zslearn fit --describe.",
+        ),
         (more, "--drop: neither table has the columns 'sensor 44'."),
         (["--sep", ";"], "there are 1 columns; the first holds the labels"),
-        (["--encoding", "utf-99"], "--encoding 'utf-99' is unknown"),
+        (["--encoding", "utf-99"], "--encoding utf-99 is unknown"),
         (["--id", "number"], "there is no column 'number'"),
     ):
         if words:

@@ -12,7 +12,7 @@ import pytest
 
 from loopback import CERTIFICATE, NOISE, PAYLOAD, Server, assert_whole, left, zipped
 from xlsa17_files import write_data_set
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.datasets import ARCHIVES, Archive, fetch_archive, load_xlsa17
 
 

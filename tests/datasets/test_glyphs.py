@@ -229,9 +229,3 @@ def test_refused(tmp_path):
         load_glyphs("ps", data_home=tmp_path)
     with pytest.raises(ValueError, match="'progress' parameter"):
         load_glyphs(progress="yes")
-
-
-def test_missing_matplotlib_names_the_extra(monkeypatch, tmp_path):
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"zslearn\[plot\]"):
-        load_glyphs(data_home=tmp_path)

@@ -189,7 +189,7 @@ def test_one_table_with_parts_and_other_columns():
     assert data.feature_names.tolist() == ["size", "hue"]
     with pytest.warns(UserWarning, match=r"table: 2 numbers; dropped: 'file' \(constant\)"):
         assert load_one(table, unseen_classes=None).feature_names.tolist() == ["size", "hue"]
-    with pytest.raises(ValueError, match=r"drop names 'fiel'; there is no such column"):
+    with pytest.raises(ValueError, match=r"drop= names 'fiel'; there is no such column"):
         load_one(table, unseen_classes=None, drop=["fiel"])
 
 

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pandas as pd
 import pytest
 from sklearn.base import clone
 
 import zslearn
-from zslearn._utils._messages import InputWarning
-from zslearn.datasets import TablePreparation, read_signature_table
+from zslearn.base import InputWarning
+from zslearn.datasets import TablePreparation, load_table, read_signature_table
 from zslearn.datasets._preparation import tells_apart
+from zslearn.persistence import CannotSaveError
 
 N = 120
 
@@ -115,6 +119,88 @@ def test_missing_numbers(missing, fill):
     assert f"2 missing values are the {missing}" in preparation.summary()
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["1,234", "950", "12,345.6"], [1234, 950, 12345.6]),
+        (["1,234,567", "-2,000", "1.25"], [1234567, -2000, 1.25]),
+        (["1,234", "0,5", "2"], [1.234, 0.5, 2]),
+        (["1.234,5", "1.234", "0,25"], [1234.5, 1234, 0.25]),
+        (["1.5", "2,5", "3.25"], [1.5, 2.5, 3.25]),
+        (["1.234", "2.345", "9.876"], [1.234, 2.345, 9.876]),
+        ([1.234, "2,5", True], [1.234, 2.5, 1]),
+        (["1e3", "2,5E-1", "+3"], [1000, 0.25, 3]),
+        ([",5", "-1,", ".75"], [0.5, -1, 0.75]),
+    ],
+)
+def test_the_signs_in_numbers(cells, expected):
+    table = pd.DataFrame({"a": pd.Series(cells, dtype=object)})
+    preparation = TablePreparation(scaling=None).fit(table)
+    assert preparation.transform(table)[:, 0].tolist() == pytest.approx(expected)
+    # The reading of a row does not depend on other rows.
+    single = [preparation.transform(table.iloc[[row]])[0, 0] for row in range(3)]
+    assert single == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("ignore:The column 'a' holds numbers except for")
+def test_a_point_alone_is_no_number():
+    table = pd.DataFrame({"a": ["0,5", ".", ".", *(f"1,{i}" for i in range(100, 160))]})
+    found = TablePreparation(scaling=None).fit_transform(table)[:, 0]
+    assert found[[0, 3, 4]].tolist() == pytest.approx([0.5, 1.1, 1.101])
+
+
+def test_commas_with_two_readings_are_reported():
+    table = pd.DataFrame({"a": ["1,234", "950", "2,500"]})
+    with pytest.warns(InputWarning, match="'a', such as in '1,234', are read as thousands"):
+        preparation = TablePreparation(scaling=None).fit(table)
+    assert preparation.transform(table)[:, 0].tolist() == [1234, 950, 2500]
+
+
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_the_signs_in_numbers_of_files(tmp_path, sep):
+    quoted = pd.DataFrame({"label": [*"abc"], "a": ["1,234", "950", "2,500"], "b": [1, 2, 4]})
+    other = quoted.assign(a=["1.234", "950", "2.500"], b=["0,5", "2", "4"], day="03.01.2025")
+    classes = pd.DataFrame({"size": [1.0, 2, 3, 4]}, index=[*"abcd"])
+    path = tmp_path / "samples.csv"
+    for table, unit in ((quoted, 1e-3 if sep == ";" else 1), (other, 1)):
+        table.to_csv(path, index=False, sep=sep)
+        X = load_table(path, signatures=classes, hold_out=None).X
+        assert X[:, 0].tolist() == pytest.approx([1234 * unit, 950, 2500 * unit])
+    assert X[:, 1].tolist() == [0.5, 2, 4]
+
+
+def test_columns_of_one_name_are_refused_where_they_matter():
+    table = pd.DataFrame([[1.0, 2, 3], [2, 1, 5], [3, 5, 1]], columns=["a", "b", "c"])
+    preparation = TablePreparation().fit(table[["a", "b"]])
+    with pytest.raises(ValueError, match="Several columns are called 'a'; rename them"):
+        preparation.transform(table.set_axis(["a", "b", "a"], axis=1))
+    with pytest.raises(ValueError, match="Several columns are called '1'; rename them"):
+        TablePreparation().fit(table.set_axis([1, "1", "a"], axis=1))
+    others = pd.concat([table, table[["c"]]], axis=1)
+    np.testing.assert_array_equal(preparation.transform(others), preparation.transform(table))
+
+
+def test_periods_are_dates():
+    days = pd.period_range("2024-01", periods=12, freq="M")
+    table = pd.DataFrame({"month": days})
+    preparation = TablePreparation(scaling=None).fit(table)
+    assert kinds(preparation) == {"month": "date"}
+    for same in (days.to_timestamp(), days.astype(object)):
+        found = preparation.transform(pd.DataFrame({"month": same}))
+        np.testing.assert_array_equal(found, preparation.transform(table))
+
+
+def test_a_column_may_have_the_name_of_an_indicator(rng):
+    table = pd.DataFrame(rng.normal(size=(40, 2)) * 7, columns=["a", "a: missing"])
+    np.testing.assert_allclose(TablePreparation().fit_transform(table).std(axis=0), 1)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), clone])
+def test_copies_of_an_unfitted_preparation(copied):
+    assert copied(TablePreparation(scaling="range")).scaling == "range"
+
+
 def test_an_indicator_of_missing_values_must_tell_classes_apart(rng):
     y = np.repeat(list("abcdefghij"), 12)
     values = rng.normal(size=N)
@@ -177,6 +263,32 @@ def test_class_tables_in_files(tmp_path, ending):
     assert found["size"].isna().tolist() == [False, True, False]
 
 
+def test_sheets_without_a_header(tmp_path):
+    pytest.importorskip("openpyxl")
+    rows = pd.DataFrame([[0.5, 1], [1.5, 3], [2.5, 4], [0.5, 7]])
+    rows.to_excel(tmp_path / "X.xlsx", index=False, header=False)
+    classes = pd.DataFrame({"size": [1.0, 2, 3]}, index=[*"abc"])
+    data = load_table(tmp_path / "X.xlsx", np.array([*"aabb"]), classes)
+    assert data.X.tolist() == rows.to_numpy().tolist()
+    assert data.feature_names is None
+
+
+@pytest.mark.parametrize("name", [0, "size"])
+def test_a_column_that_only_unseen_classes_vary_is_kept(name):
+    classes = pd.DataFrame({name: [1, 1, 2], "kind": [*"xyx"]}, index=[*"abc"])
+    X = pd.DataFrame(np.eye(8, 3), columns=[*"uvw"])
+    data = load_table(X, np.array([*"aaaabbbb"]), classes)
+    assert data.signatures.columns.tolist() == [str(name), "kind: x", "kind: y"]
+
+
+def test_sentences_about_classes_are_no_table():
+    labels = np.array([*"abcdefghi"])
+    classes = pd.DataFrame({"text": [f"number {label}" for label in labels]}, index=labels)
+    X = pd.DataFrame(np.eye(9, 4), columns=[*"wxyz"])
+    with pytest.raises(ValueError, match=r"class table: No column .*\. Encode sentences with zsl"):
+        load_table(X, np.array([*"abcdefghh"]), classes)
+
+
 def test_a_saved_preparation_is_checked(tmp_path, rng):
     from zslearn.model_selection import TableClassifier
 
@@ -192,11 +304,18 @@ def test_a_saved_preparation_is_checked(tmp_path, rng):
     assert loaded.columns_.summary() == model.columns_.summary()
     for change in (
         {"columns_": model.columns_.columns_[:-1]},
-        {"shift_": np.zeros(2)},
+        {"shift_": np.zeros(2), "scale_": np.ones(2)},
         {"feature_names_in_": np.asarray(["a", "b", "c", "e"], dtype=object)},
     ):
-        with pytest.raises(ValueError, match="the columns of a table have"):
-            clone(model.columns_).__setstate__({**model.columns_.__getstate__(), **change})
-    for values in ({"kind": "code"}, {"fill": np.nan}, {"date_format": "%Q"}, {"levels": ["a"]}):
+        damaged = copy.deepcopy(model)
+        vars(damaged.columns_).update(change)
+        with pytest.raises(
+            CannotSaveError, match=r"the columns of a table have|columns_ has 3 items"
+        ):
+            zslearn.save(damaged, tmp_path / "damaged.zsl")
+    for values in (
+        *({"kind": "code"}, {"fill": np.nan}, {"date_format": "%Q"}, {"levels": ["a"]}),
+        *({"decimal": ";"}, {"n_missing": "3"}),
+    ):
         with pytest.raises(ValueError, match="is prepared in no known way"):
             type(model.columns_.columns_[0])(**{"name": "a", "kind": "number", **values})

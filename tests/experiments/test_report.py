@@ -324,6 +324,20 @@ def test_bench_keeps_its_command(tmp_path, monkeypatch, problem):
     assert found == {f"zslearn bench glyphs {methods} --setting zsl --jobs 1 --out {tmp_path}"}
 
 
+def test_a_confusion_of_a_class_without_an_accuracy_is_omitted(tmp_path):
+    for method in ("ESZSL", "SAE"):
+        record = example_record(method, "zsl")
+        if method == "SAE":
+            del record["per_class"]["class 0"]
+            record["confused_with"] = {"class 0": [["class 1", 0.5]]}
+        write_record(record, tmp_path / f"{method}.json")
+    found = data_of(write_report(tmp_path, tmp_path / "page.html"))
+    parts = {found["methods"][part["method"]]["name"]: part for part in found["by_class"]}
+    at = found["groups"][0]["classes"].index("class 0")
+    assert [parts["SAE"][name][at] for name in ("accuracy", "taken_for", "share")] == [None] * 3
+    assert parts["ESZSL"]["accuracy"][at] is not None
+
+
 def test_nothing_of_a_record_is_markup(tmp_path):
     pytest.importorskip("PIL")
     write_runs(tmp_path, hostile=True)
@@ -389,7 +403,9 @@ def test_examples_are_kept_and_damaged_ones_passed_over(small, runs, tmp_path):
     content["images"] = {"x": ["javascript:alert(1)"]}
     write_checked_json(tmp_path / "b.images", content)
     assert read_examples(tmp_path) == {}
-    assert save_examples(replace_images(small, None), tmp_path) is None
+    without = replace_images(small, None)
+    run_benchmark(without, "ESZSL", tmp_path / "runs", settings=["zsl"], grid="quick")
+    assert read_examples(tmp_path / "runs") == {}
 
 
 def replace_images(data, images):

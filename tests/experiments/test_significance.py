@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -11,28 +12,19 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from zslearn.experiments import build_table, render, summarize_runs
-from zslearn.experiments._summary import (
-    Measured,
-    do_not_differ,
+from report_records import measured
+from zslearn.experiments import (
+    build_table,
+    read_records,
+    render,
+    summarize_runs,
+    write_record,
 )
+from zslearn.experiments._records import REQUIRED
+from zslearn.experiments._summary import Measured, do_not_differ
 
 RNG = np.random.RandomState(0)
-
-
-def _record(method, value, **changes):
-    return {
-        "method": method,
-        "dataset": "CUB",
-        "split": "ns",
-        "split_version": "PS1",
-        "features": "res101",
-        "setting": "zsl",
-        "metric": "per_class_accuracy",
-        "value": value,
-        "seed": 0,
-        **changes,
-    }
+_record = partial(measured, seed=0)
 
 
 def test_subsets_have_rows_and_analyses_are_skipped():
@@ -40,6 +32,19 @@ def test_subsets_have_rows_and_analyses_are_skipped():
     varied = _record("ESZSL", 0.9, subset="all", variant="n_seen=3")
     found = summarize_runs(pd.DataFrame([varied, *parts])).mean["accuracy"]
     assert found.to_dict() == {("2-hop", "ESZSL"): 0.4, ("all", "ESZSL"): 0.2}
+
+
+def test_runs_with_images_are_not_averaged_with_analyses_of_the_same_variant(tmp_path):
+    fields = {name: _record("ESZSL", 0.4)[name] for name in REQUIRED}
+    run = {"schema": 1, **fields, "seed": 0, "variant": "shots=1", "protocol": "default, 1 shots"}
+    write_record({**run, "metrics": {"per_class_accuracy": 0.4}}, tmp_path / "run.json")
+    analysis = {"analysis": "shots", "protocol": "default", "seed": 1}
+    write_record({**run, **analysis, "metrics": {"per_class_accuracy": 0.9}}, tmp_path / "job.json")
+    records = read_records(tmp_path)
+    assert sorted(records["analysis"]) == ["", "shots"]
+    assert summarize_runs(records).mean["accuracy"].to_dict() == {"ESZSL": 0.4}
+    table = build_table(records, "zsl", only_ours=True)
+    assert table.ours.to_numpy().tolist() == [[40.0]]
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.01, 0.02, 0.05, -0.02])
@@ -70,11 +75,6 @@ def test_class_splits_are_the_pairs_where_there_are_several():
     ]
     # The gap is the same for every seed, which leaves nothing to judge by.
     assert do_not_differ(*on_one) is None
-
-
-def _over_seeds(*values, by_class=None):
-    runs = {(i, ""): value for i, value in enumerate(values)}
-    return Measured(runs, {} if by_class is None else dict.fromkeys(runs, by_class))
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.05, 0.3])

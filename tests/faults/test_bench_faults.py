@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import tempfile
 import time
 import warnings
-from pathlib import Path
 
 import numpy as np
 import pytest
 
+from report_records import records_in
 from zslearn.experiments import read_failures, read_records
 
 pytestmark = [
@@ -24,19 +22,12 @@ pytestmark = [
 ]
 
 JOBS = "bench_jobs.py"
-# Fields that differ between equal runs.
-CHANGING = ("times", "shared_fits", "written", "checksum")
 # Both settings of the second have one search in common, and the third reads its regressors.
 METHODS = ["ESZSL", "EXEM (ESZSL)", "EXEM (1NN)"]
 
 
 def contents(folder):
-    """Records without what differs from run to run; hidden files are being written."""
-    found = {}
-    for path in folder.glob("[!.]*.json"):
-        record = json.loads(path.read_text())
-        found[path.name] = {k: v for k, v in record.items() if k not in CHANGING}
-    return found
+    return records_in(folder, without=["shared_fits"])
 
 
 @pytest.fixture(scope="module")
@@ -105,15 +96,6 @@ def test_no_space(start, whole, tmp_path, size):
     assert start("bench", tmp_path, ["ESZSL"], 0).result() == "done"
     assert contents(tmp_path) == expected
     assert sorted(os.listdir(tmp_path)) == sorted(expected)
-
-
-@pytest.fixture
-def open_folder():
-    """A folder that every user can reach."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 @pytest.mark.parametrize("there", [True, False])

@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -119,15 +117,6 @@ def test_no_room_for_a_cache(start, tmp_path):
 
 
 # ---------------------------------------------------------------- folders that cannot be used
-
-
-@pytest.fixture
-def open_folder():
-    """A folder that every user can reach."""
-    folder = Path(tempfile.mkdtemp())
-    folder.chmod(0o755)
-    yield folder
-    shutil.rmtree(folder)
 
 
 def test_a_folder_that_is_read_only(start, server, open_folder):

@@ -16,7 +16,8 @@ import pytest
 from sklearn.base import clone
 
 from fuzz.reader_worker import mutate
-from zslearn._utils._messages import InputWarning
+from report_records import records_in
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.experiments import (
     read_failures,
@@ -27,8 +28,6 @@ from zslearn.experiments import (
 )
 from zslearn.model_selection import ZeroShotSearchCV
 
-# Fields that differ between equal runs.
-CHANGING = ("times", "written", "checksum")
 GRID = {"alpha_features": [0.1, 1.0, 10.0]}
 DEEP = 100_000
 
@@ -181,7 +180,7 @@ def test_made_up_records(cases, whole, tmp_path):
 def test_runs_over_damaged_records(cases, tiny, whole, tmp_path, monkeypatch):
     """A run computes again what it cannot trust, and ends with the same records."""
     monkeypatch.setitem(ESZSL.grids, "fast", GRID)
-    expected = contents(whole)
+    expected = records_in(whole)
     folder = tmp_path / "records"
     shutil.copytree(whole, folder)
     (folder / "failed.json").unlink()
@@ -197,18 +196,10 @@ def test_runs_over_damaged_records(cases, tiny, whole, tmp_path, monkeypatch):
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", InputWarning)
             benchmark(tiny, folder)
-        assert contents(folder) == expected
+        assert records_in(folder) == expected
         warned = [w for w in caught if "will be recomputed" in str(w.message)]
         assert len(warned) <= 1
         assert all(str(path) in str(w.message) for w in warned)
-
-
-def contents(folder):
-    found = {}
-    for path in folder.glob("*.json"):
-        record = json.loads(path.read_text())
-        found[path.name] = {k: v for k, v in record.items() if k not in CHANGING}
-    return found
 
 
 @pytest.mark.slow

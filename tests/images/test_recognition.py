@@ -109,7 +109,7 @@ def test_labels_are_needed_and_described(data):
         fit_samples(samples_of(data.X_train, data.y_train), some)
 
 
-def test_the_prediction_table_agrees_with_the_model(data, monkeypatch):
+def test_the_prediction_table_agrees_with_the_model(data, block_bytes):
     model = fit_samples(samples_of(data.X_train, data.y_train), data.signatures, "eszsl", tune=None)
     X = data.X_test_unseen
     names = [str(i) for i in range(len(X))]
@@ -122,7 +122,7 @@ def test_the_prediction_table_agrees_with_the_model(data, monkeypatch):
     at = np.searchsorted(model.classes_, table["runner_up"].to_numpy(dtype=str))
     np.testing.assert_allclose(table["runner_up_probability"], probabilities[np.arange(len(X)), at])
     # Predicted in small blocks.
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 500)
+    block_bytes(500)
     pd.testing.assert_frame_equal(prediction_table(model, X, names, top=4), table)
     one = prediction_table(model, X[:2], names[:2], classes=[data.unseen_classes[0]])
     assert list(one) == ["image", "class", "known_by", "probability"]

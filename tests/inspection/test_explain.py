@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
@@ -15,7 +16,7 @@ from zslearn.baselines import COSTA, ESZSL, HAT, ConSE, LatEm
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
 from zslearn.inspection import TrainingPictures, explain
-from zslearn.model_selection import ZeroShotSearchCV
+from zslearn.model_selection import TableClassifier, ZeroShotPipeline, ZeroShotSearchCV
 from zslearn.networks import GeneratedFeatures
 from zslearn.signatures import MultiSignatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
@@ -153,6 +154,63 @@ def test_added_examples_do_not_change_the_nearest_pictures(data):
         assert [p.name for p in old.pictures] == [p.name for p in new.pictures]
         distances = [[p.distance for p in why.pictures] for why in (old, new)]
         np.testing.assert_allclose(*distances, rtol=1e-9)
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")
+@pytest.mark.parametrize("as_table", [False, True], ids=["array", "DataFrame"])
+@pytest.mark.parametrize("wrap", [lambda m: m, lambda m: CalibratedStacking(m, bias=0.1)])
+def test_pipelines_prepare_samples_once(data, wrap, as_table):
+    def rows(X):
+        # Other scales than the scaler learned would show if rows were scaled twice or not at all.
+        return pd.DataFrame(X * 50 + 7).add_prefix("x") if as_table else X * 50 + 7
+
+    pipeline = ZeroShotPipeline([("scale", StandardScaler()), ("method", EXEM(8))])
+    model = wrap(pipeline).fit(rows(data.X_train), data.y_train, signatures=data.signatures)
+    fitted = getattr(model, "estimator_", model)
+    _check_explained_as_inside(
+        model,
+        fitted.steps[-1][1],
+        rows(data.X_test_unseen),
+        fitted.transform_rows(rows(data.X_test_unseen)),
+        TrainingPictures(rows(data.X_train), data.y_train),
+        TrainingPictures(fitted.transform_rows(rows(data.X_train)), data.y_train),
+    )
+
+
+def test_table_classifiers_prepare_samples_once(data):
+    def table(X):
+        frame = pd.DataFrame(X * 50 + 7).add_prefix("x")
+        return frame.assign(colour=np.where(X[:, 0] > 0, "red", "blue"), depth=100 * X[:, 1])
+
+    train, test = table(data.X_train), table(data.X_test_unseen)
+    model = TableClassifier(EXEM(8)).fit(train, data.y_train, signatures=data.signatures)
+    _check_explained_as_inside(
+        model,
+        model.estimator_,
+        test,
+        model.columns_.transform(test),
+        TrainingPictures(train, data.y_train),
+        TrainingPictures(model.columns_.transform(train), data.y_train),
+    )
+
+
+def _check_explained_as_inside(model, method, X, prepared, training, prepared_training):
+    """The explanation equals that of the inner method for rows that were prepared before."""
+    candidates = model.unseen_classes_
+    found = explain(model, X, classes=candidates, training=training)
+    expected = explain(method, prepared, classes=candidates, training=prepared_training)
+    assert [e.predicted.label for e in found] == model.predict(X, classes=candidates).tolist()
+    for one, other in zip(found, expected, strict=True):
+        assert one.predicted.label == other.predicted.label
+        assert [p.name for p in one.pictures] == [p.name for p in other.pictures]
+        assert [a.name for a in one.attributes] == [a.name for a in other.attributes]
+        for part in ("pictures", "attributes", "built_from"):
+            assert getattr(one, part), part
+        np.testing.assert_allclose(
+            [p.distance for p in one.pictures] + [a.effect for a in one.attributes],
+            [p.distance for p in other.pictures] + [a.effect for a in other.attributes],
+            rtol=1e-6,
+        )
 
 
 def test_seen_classes_and_probabilities(data):

@@ -1,5 +1,3 @@
-import importlib
-
 import numpy as np
 import pytest
 
@@ -152,15 +150,7 @@ def test_two_curves_on_the_same_axes(plt, data):
 
 
 @pytest.mark.parametrize("kind", [SeenUnseenCurveDisplay, UnseenConfusionDisplay])
-def test_without_matplotlib(monkeypatch, data, kind):
-    load = importlib.import_module
-
-    def refuse(name, *args):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return load(name, *args)
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
+def test_without_matplotlib(no_matplotlib, data, kind):
     y_true, scores = data
     given = (y_true, y_true) if kind is UnseenConfusionDisplay else (y_true, scores)
     options = {} if kind is UnseenConfusionDisplay else SPACE

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from estimators import instances
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import DAP, ESZSL, IAP, ConSE
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import WeightedViews, ZeroShotSearchCV
@@ -134,6 +134,7 @@ ALPHAS = {"alpha": [1e-2, 1e-3, 1e-4, 1e-5]}
 EXEM_GRID = {"nu": [1.0, 0.25, 0.06], "C": [4.0, 1.0, 0.25, 0.06]}
 SYNC_GRID = {"gamma": [0.5, 2.0], "alpha": [1e-3, 1e-2, 1e-1]}
 ON_PATHS = {
+    "ESZSL": (ESZSL(), GRID | {"center": [None, "both"]}),
     "DAP": (DAP(), ALPHAS),
     "IAP": (IAP(), ALPHAS | {"calibration": ["targets", None]}),
     "ConSE": (ConSE(), ALPHAS | {"n_top": [1, 3]}),

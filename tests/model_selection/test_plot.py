@@ -1,4 +1,3 @@
-import importlib
 import itertools
 from types import SimpleNamespace
 
@@ -160,14 +159,7 @@ def test_errors(problem):
         SearchLandscapeDisplay(x_name="a", x_values=[1, 2], mean=np.ones(3), std=np.ones(2))
 
 
-def test_without_matplotlib(monkeypatch):
-    load = importlib.import_module
-
-    def refuse(name, *args):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return load(name, *args)
-
-    monkeypatch.setattr(importlib, "import_module", refuse)
+@pytest.mark.usefixtures("no_matplotlib")
+def test_without_matplotlib():
     with pytest.raises(ImportError, match="SearchLandscapeDisplay needs matplotlib"):
         plot(_search(TWO, SCORES))

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from zslearn._scoring._probabilities import best_temperature
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration._folds import final_score_scale, rescaled
 from zslearn.model_selection import ClassKFold, GridEdgeWarning, ZeroShotSearchCV
@@ -228,19 +228,6 @@ def test_a_search_finds_a_temperature(problem):
     assert "rank_temperature" not in search.cv_results_
     chances = search.predict_proba(problem.X_test_unseen, classes=problem.unseen_classes)
     np.testing.assert_allclose(chances.sum(axis=1), 1.0)
-
-
-def test_a_generalized_search_finds_the_temperature_of_stacking(problem):
-    from zslearn.calibration import CalibratedStacking
-
-    grid = {"alpha_features": [100.0]}
-    search = ZeroShotSearchCV(ESZSL(), grid, setting="gzsl", temperature="cv")
-    stacked = CalibratedStacking(ESZSL(100.0), temperature="cv")
-    X = problem.X_test_unseen
-    for model in (search, stacked):
-        _fit(model, problem)
-    assert search.temperature_ == pytest.approx(stacked.temperature_)
-    np.testing.assert_allclose(search.predict_proba(X), stacked.predict_proba(X), atol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["object", "int"])

@@ -14,7 +14,7 @@ import pytest
 from sklearn.base import clone
 from sklearn.exceptions import FitFailedWarning
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.metrics import ausuc, best_harmonic_mean, per_class_accuracy
@@ -199,39 +199,6 @@ def test_without_signatures_the_first_setting_is_taken(problem):
 
 
 # Stopping and going on
-
-
-class Counting(ESZSL):
-    """Says to a file which settings it was asked to fit."""
-
-    log: Path | None = None
-    stop_after: int | None = None
-
-    def fit_grid(self, X, y, *, settings, **options):
-        for n, (i, one) in enumerate(super().fit_grid(X, y, settings=settings, **options)):
-            if self.stop_after is not None and n == self.stop_after:
-                raise KeyboardInterrupt
-            with open(self.log, "a") as file:
-                file.write(f"{settings[i]}\n")
-            yield i, one
-
-
-def test_a_stopped_search_goes_on(problem, tmp_path, monkeypatch):
-    monkeypatch.setattr(Counting, "log", tmp_path / "log")
-    expected = _fit(ZeroShotSearchCV(ESZSL(), GRID, cv=3), problem)
-    search = ZeroShotSearchCV(Counting(), GRID, cv=3, checkpoint=tmp_path / "kept")
-    monkeypatch.setattr(Counting, "stop_after", 4)
-    with pytest.raises(KeyboardInterrupt):
-        _fit(clone(search), problem)
-    assert len((tmp_path / "log").read_text().splitlines()) == 4
-    monkeypatch.setattr(Counting, "stop_after", None)
-    resumed = _fit(clone(search), problem)
-    assert len((tmp_path / "log").read_text().splitlines()) == 18
-    _fit(clone(search), problem)
-    assert len((tmp_path / "log").read_text().splitlines()) == 18
-    for name, values in expected.cv_results_.items():
-        if name != "params" and not name.endswith("_time"):
-            np.testing.assert_array_equal(resumed.cv_results_[name], values)
 
 
 def test_another_search_does_not_read_what_is_kept(problem, tmp_path):

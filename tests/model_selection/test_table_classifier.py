@@ -77,11 +77,33 @@ def test_given_scaling_and_norm(data, tables):
     assert given.columns_.scaling == "robust"
     assert given.estimator_.feature_norm is None
     assert given.signature_table_.scalings == ("range",)
+    scaled = scale_signatures(tables[2].drop(columns="kind"), "standard")
+    for scaling, expected in (("range", ("range",)), (None, ()), ("auto", ("standard",))):
+        other = TableClassifier(ESZSL(), scaling="robust", signature_scaling=scaling)
+        other.fit(tables[0], data.y_train, signatures=scaled)
+        assert other.signature_table_.scalings == expected
     few = np.isin(data.y_train, data.seen_classes[:3])
     options = {"signatures": tables[2]}
     untried = TableClassifier(ESZSL()).fit(tables[0][few], data.y_train[few], **options)
     assert np.isnan(untried.held_out_scores_).all()
     assert (untried.columns_.scaling, untried.estimator_.feature_norm) == ("standard", None)
+
+
+def test_nothing_is_fitted_twice(data, tables):
+    fits = []
+
+    class Counting(ESZSL):
+        def fit(self, X, y, *, signatures=None, sample_weight=None):
+            fits.append((len(y), X.shape[1], float(X.sum()), self.feature_norm, signatures.attrs))
+            return super().fit(X, y, signatures=signatures, sample_weight=sample_weight)
+
+    given = TableClassifier(Counting(), scaling=None, row_norm="l2", signature_scaling=None)
+    given.fit(tables[0], data.y_train, signatures=tables[2])
+    assert len(fits) == 1
+    assert np.isnan(given.held_out_scores_).all()
+    assert "AUSUC" not in given.summary()
+    TableClassifier(Counting(), scaling=None).fit(tables[0], data.y_train, signatures=tables[2])
+    assert len(fits[1:]) == len({repr(fit) for fit in fits[1:]}) == 1 + 5 * 3
 
 
 def test_classes_and_examples_from_tables(data, tables, model):
@@ -95,7 +117,7 @@ def test_classes_and_examples_from_tables(data, tables, model):
     np.testing.assert_allclose(changed.decision_function(new, **options), expected, rtol=1e-6)
     by_name = {"new one": classes.iloc[0].to_dict(), "other": classes.iloc[1].to_dict()}
     assert {"new one", "other"} <= set(changed.add_classes(by_name).classes_)
-    with pytest.raises(ValueError, match="The class table has no columns 'kind'"):
+    with pytest.raises(ValueError, match="The class table: There are no columns 'kind'; the table"):
         changed.add_classes(classes.iloc[:1].drop(columns="kind").assign(z=1).set_axis(["x"]))
     few = np.arange(0, len(new), 10)
     changed.add_examples(new.iloc[few], data.y_test_unseen[few])

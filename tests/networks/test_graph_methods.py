@@ -11,9 +11,9 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.preprocessing import normalize
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.networks import DGP, GCNZ, SGCN
-from zslearn.signatures import ClassGraph
+from zslearn.signatures import ClassGraph, MultiSignatures
 from zslearn.signatures._class_graph import ClassTree
 from zslearn.synthesis import SynC
 
@@ -22,8 +22,6 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore:The number of unique classes")
 
 from zslearn.networks import _graph_methods as layers  # noqa: E402
-from zslearn.networks import _graph_methods as nodes  # noqa: E402
-from zslearn.networks._graph_methods import Dropout, target_rows  # noqa: E402
 
 QUICK = {"learning_rate": 1e-2, "max_iter": 150}
 METHODS = {
@@ -47,7 +45,7 @@ def _random_hierarchy(rng, n_leaves=9, n_inner=7):
 
 def _graph(rng):
     parents = _random_hierarchy(rng)
-    return nodes.described_graph([f"c{k}" for k in range(9)], parents, {}), parents
+    return layers.described_graph([f"c{k}" for k in range(9)], parents, {}), parents
 
 
 def _adjacency(graph):
@@ -99,24 +97,12 @@ def test_five_groups_of_distance_against_dense_ones(seed):
             np.testing.assert_allclose(matrix.toarray(), dense / np.maximum(sums, 1))
 
 
-def test_nodes_are_described_classes_and_their_ancestors():
-    parents = {"cat": ["mammal"], "owl": ["bird"], "mammal": ["animal"], "bird": ["animal"]}
-    parents |= {"animal": [], "oak": ["tree"], "tree": []}
-    graph = nodes.described_graph(["owl", "cat"], parents, {})
-    assert (len(graph), len(graph.edges)) == (5, 4)
-    assert graph.nodes[:2] == ["owl", "cat"]
-    inputs = nodes.node_inputs(graph, np.array([[1.0, 0.0], [0.0, 3.0]]))
-    np.testing.assert_allclose(inputs[:2], [[1, 0], [0, 3]])
-    # bird, mammal and animal, in this order
-    np.testing.assert_allclose(inputs[2:], [[1, 0], [0, 3], [0.5, 1.5]])
-
-
 def test_inputs_are_means_over_described_descendants():
     rng = np.random.default_rng(4)
     graph, _ = _graph(rng)
     signatures = rng.normal(size=(9, 3))
     below = _distances_by_powers(_adjacency(graph)) >= 0
-    made = nodes.node_inputs(graph, signatures)
+    made = layers.node_inputs(graph, signatures)
     np.testing.assert_allclose(made[:9], signatures)
     for node in range(9, len(graph)):
         np.testing.assert_allclose(made[node], signatures[below[:9, node]].mean(axis=0))
@@ -175,39 +161,10 @@ def test_cut_networks_against_dense_ones(kind, sizes):
     np.testing.assert_allclose(again.numpy(), expected, rtol=1e-10)
 
 
-@pytest.mark.parametrize("kind", METHODS)
-def test_gradients_against_finite_differences(kind):
-    rng = np.random.default_rng(5)
-    graph, _ = _graph(rng)
-    view = layers.field_of_view(METHODS[kind]._matrices(graph), np.arange(4))
-    like = torch.empty(0, dtype=torch.float64)
-    propagations = view.to_torch(like)
-    X = torch.tensor(rng.normal(size=(len(view.inputs), 4)))
-    wanted = torch.tensor(rng.normal(size=(4, 5)))
-    parts = _random_layers(rng, kind)
-    flat = [torch.tensor(p) for part in parts for p in part if p is not None]
-
-    def loss(*values):
-        left = iter(values)
-        made = [layers.Layer(*(None if p is None else next(left) for p in part)) for part in parts]
-        return ((layers.forward(made, propagations, X) - wanted) ** 2).sum()
-
-    values = [value.clone().requires_grad_() for value in flat]
-    loss(*values).backward()
-    step = 1e-6
-    for position, value in enumerate(values):
-        direction = torch.tensor(rng.normal(size=tuple(value.shape)))
-        moved = [list(flat), list(flat)]
-        moved[0][position] = flat[position] + step * direction
-        moved[1][position] = flat[position] - step * direction
-        slope = (loss(*moved[0]) - loss(*moved[1])) / (2 * step)
-        assert float((value.grad * direction).sum()) == pytest.approx(float(slope), rel=1e-5)
-
-
 def test_group_that_no_node_has():
     """In a flat tree no node is four links away: the last groups are empty."""
-    graph = nodes.described_graph(["a", "b"], {"a": ["r"], "b": ["r"], "r": []}, {})
-    groups = nodes.ancestor_groups(graph, 5)
+    graph = layers.described_graph(["a", "b"], {"a": ["r"], "b": ["r"], "r": []}, {})
+    groups = layers.ancestor_groups(graph, 5)
     assert [group.nnz for group in groups] == [3, 2, 0, 0, 0]
     view = layers.field_of_view(DGP()._matrices(graph), np.arange(2))
     made = layers.forward(
@@ -338,7 +295,7 @@ def test_targets_are_those_of_sync(problem, loss):
     training, X, y = _training(problem)
     sync = SynC(loss, tol=1e-6, alpha=1e-3).fit(X, y, signatures=problem[1])
     seen = sync.class_scorer_.parameters[np.isin(sync.classes_, y)]
-    np.testing.assert_allclose(target_rows(training, loss, 1e-3), normalize(seen), atol=0.02)
+    np.testing.assert_allclose(layers.target_rows(training, loss, 1e-3), normalize(seen), atol=0.02)
 
 
 def test_intercepts_are_the_last_column(problem):
@@ -366,6 +323,11 @@ def test_intercepts_are_the_last_column(problem):
             "targets contains NaN or infinity for",
         ),
         (lambda rows: pd.concat([rows, rows.iloc[:1]]), "describes 'c02' more than once"),
+        (lambda rows: MultiSignatures({"a": rows, "b": rows}), "'targets' parameter of"),
+        (
+            lambda rows: {label: ["?"] for label in rows.index},
+            "row of 'c02' in targets must contain numbers",
+        ),
     ],
 )
 def test_targets_that_do_not_fit(problem, change, message):
@@ -393,7 +355,7 @@ def test_training_reads_the_neighbourhood_of_seen_classes_alone():
     """Of a graph of 20,000 nodes, two layers read a few thousand."""
     rng = np.random.default_rng(0)
     pairs = [(k, int(rng.integers(max(1, k // 8)))) for k in range(1, 20_000)]
-    graph = nodes.described_graph(list(range(19_999, -1, -1)), nodes.read_hierarchy(pairs), {})
+    graph = layers.described_graph(list(range(19_999, -1, -1)), layers.read_hierarchy(pairs), {})
     view = layers.field_of_view(SGCN()._matrices(graph), np.arange(200))
     assert len(view.inputs) < 5_000
     assert all(isinstance(m, sp.csr_array) for part in view.layers for m in part)
@@ -402,7 +364,7 @@ def test_training_reads_the_neighbourhood_of_seen_classes_alone():
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
 def test_dropout_keeps_its_share_and_the_mean(share):
     rows = torch.ones((301, 333), dtype=torch.float64)
-    made = Dropout(share, np.random.default_rng(0))(rows).numpy()
+    made = layers.Dropout(share, np.random.default_rng(0))(rows).numpy()
     values = np.unique(made)
     np.testing.assert_allclose(values, [0, 1 / (1 - share)])
     assert (made == 0).mean() == pytest.approx(share, abs=0.006)
@@ -410,5 +372,5 @@ def test_dropout_keeps_its_share_and_the_mean(share):
     # Neighbours are dropped independently of one another, in rows and in columns.
     for a, b in ((made[:-1], made[1:]), (made[:, :-1], made[:, 1:])):
         assert abs(np.corrcoef(a.ravel(), b.ravel())[0, 1]) < 0.015
-    again = Dropout(share, np.random.default_rng(0))(rows.float()).numpy()
+    again = layers.Dropout(share, np.random.default_rng(0))(rows.float()).numpy()
     np.testing.assert_array_equal(made == 0, again == 0)

@@ -7,11 +7,12 @@ import shutil
 import sys
 from urllib.parse import quote
 
+import pandas as pd
 import pytest
 
-from service_tools import client_of, reason, save_color_model
-from small_images import COLORS, tiny_timm
-from zslearn.images import Backbone
+from service_tools import SEEN, client_of, reason, save_color_model
+from small_images import COLORS, tiny_timm, write_colors
+from zslearn.images import Backbone, Description, extract_features, fit_samples, save_fitted
 from zslearn.persistence import read_model, save
 from zslearn.serving import Limits, create_app
 
@@ -57,6 +58,27 @@ def test_images_are_recognised(colors, tmp_path):
     for mine, other in zip(again["predictions"], found, strict=True):
         assert mine["ranked"] == other["ranked"]
     assert colors.get("/about").json()["takes_images"] is True
+
+
+def test_images_with_scaled_features(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", tiny_timm())
+    samples = extract_features(write_colors(tmp_path / "images", SEEN), "timm:tiny", device="cpu")
+    table = {name: [value / 255 for value in COLORS[name]] for name in SEEN}
+    description = Description(pd.DataFrame(table, index=["r", "g", "b"]).T, {"kind": "table"})
+    options = {"tune": None, "feature_scaling": "standard"}
+    model = fit_samples(samples, description.signatures, "eszsl", **options)
+    path = tmp_path / "scaled.zsl"
+    save_fitted(model, path, samples, description, method="ESZSL")
+    with client_of(create_app(path)) as client:
+        about = client.get("/about").json()
+        assert (about["takes_images"], about["columns"], about["n_features"]) == (True, None, 12)
+        files = [("images", ("x.png", png("green"), "image/png"))]
+        (found,) = client.post("/predict/images?features=true", files=files).json()["predictions"]
+        assert found["ranked"][0]["class"] == "green"
+        (again,) = client.post("/predict", json={"features": [found["features"]]}).json()[
+            "predictions"
+        ]
+        assert again["ranked"] == found["ranked"]
 
 
 @pytest.mark.parametrize(

@@ -297,6 +297,17 @@ def test_suggestions_are_those_of_the_model(client, fitted, data):
     assert "n" in reason(client.post("/suggest?n=0", json={"features": X.tolist()}), 422)
 
 
+def test_unlabelled_samples_may_exceed_the_limit_of_predictions(path, data):
+    rows = np.tile(data.X_test_unseen, (4000 // len(data.X_test_unseen), 1)).tolist()
+    limits = Limits(batch=2, unlabelled=len(rows))
+    with client_of(create_app(path, limits=limits)) as client:
+        for address in ("/suggest?n=1", "/adapt?preview=true"):
+            sent = client.post(address, json={"features": rows})
+            assert len(sent.request.content) > 2**20
+            assert sent.status_code == 200, sent.text
+        assert "limit" in reason(client.post("/predict", json={"features": rows}), 413)
+
+
 def test_useless_adaptations_are_refused(tmp_path):
     few = make_zero_shot(n_seen=5, n_unseen=2, n_features=8, n_attributes=4, random_state=0)
     model = GaussianEXEM().fit(few.X_train, few.y_train, signatures=few.signatures)

@@ -8,10 +8,10 @@ from threading import Event
 
 import pytest
 
-from service_tools import running, save_color_model, save_feature_model
+from service_tools import save_color_model, save_feature_model
 from small_images import COLORS, tiny_open_clip, tiny_timm, write_image
 from zslearn.datasets import make_zero_shot
-from zslearn.serving import Limits, create_app
+from zslearn.serving import Limits
 from zslearn.synthesis import GaussianEXEM
 
 pytest.importorskip("torch")
@@ -43,50 +43,17 @@ def pictures(tmp_path):
 
 
 @pytest.fixture
-def open_page(browser, models, tmp_path):
-    """Serve a model and open its page, which must log no errors and load nothing from elsewhere."""
-    contexts, problems, servers = [], [], []
+def open_page(open_page, models, tmp_path):
+    """Serve one of the models, or that of a path, and open its page."""
 
-    def open_it(kind="attributes", *, path=None, width=1280, scheme="light", errors=(), **options):
+    def open_it(kind="attributes", *, path=None, **options):
         if path is None:
             path = shutil.copy(models[kind], tmp_path / "model.zsl")
         if kind == "learns":
             options["pictures"] = models[kind].parent / "images"
-        server = running(create_app(path, **options))
-        servers.append(server)
-        address = server.__enter__()
-        context = browser.new_context(
-            viewport={"width": width, "height": 800}, color_scheme=scheme, reduced_motion="reduce"
-        )
-        context.set_default_timeout(20_000)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.on(
-            "console",
-            lambda m: (
-                problems.append(m.text)
-                if m.type == "error" and not any(error in m.text for error in errors)
-                else None
-            ),
-        )
-        tab.on("pageerror", lambda error: problems.append(str(error)))
-        tab.on(
-            "request",
-            lambda r: (
-                None if r.url.startswith((address, "data:", "blob:")) else problems.append(r.url)
-            ),
-        )
-        tab.goto(address)
-        if "token" not in options:
-            tab.locator("#main").wait_for()
-        return tab
+        return open_page(path, **options)
 
-    yield open_it
-    for context in contexts:
-        context.close()
-    for server in servers:
-        server.__exit__(None, None, None)
-    assert problems == []
+    return open_it
 
 
 def show(tab, pictures):

@@ -14,7 +14,7 @@ pytest.importorskip("fastapi")
 
 from starlette.testclient import TestClient
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.images import fit_samples, load_features, read_class_table, save_fitted
 from zslearn.persistence import read_model
 from zslearn.serving import Limits, create_app
@@ -190,7 +190,8 @@ def test_a_class_is_described_and_tried(client):
     assert client.post("/classes", json={"name": "bronze", **trial}).status_code == 201
 
 
-def test_damaged_rows_in_a_file_are_refused(path):
+@pytest.mark.parametrize("rows", [["no row"], 5, None])
+def test_damaged_rows_in_a_file_are_refused(path, rows):
     from zslearn.persistence import save
 
     file = read_model(path)
@@ -198,7 +199,7 @@ def test_damaged_rows_in_a_file_are_refused(path):
         "added": [],
         "examples": [["1", "gold", "x"]],
         "n_unlabelled": 0,
-        "rows": [["no row"]],
+        "rows": rows,
     }
     save(file.model, path, about={**file.about, "changes": changes}, extras=file.extras)
     with pytest.raises(ValueError, match="list of added classes and corrections is damaged"):
@@ -207,45 +208,43 @@ def test_damaged_rows_in_a_file_are_refused(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_page_of_a_table(path, tmp_path, width):
-    from service_tools import page_of
-
-    with page_of(path, width=width) as tab:
-        assert tab.locator("#pictures-title").inner_text() == "Rows"
-        # From a file
-        file = tmp_path / "new.csv"
-        pd.DataFrame([GOLD, IRON]).to_csv(file, index=False)
-        tab.locator("#table-file").set_input_files(str(file))
-        tab.get_by_text("2 rows", exact=True).wait_for()
-        assert tab.locator(".card .best").all_inner_texts() == ["gold", "iron"]
-        # Pasted from a spreadsheet
-        tab.get_by_text("Paste rows").click()
-        tab.locator("#paste").fill("colour\tdensity\tmass\tvolume\nred\t9.0\t3\t3.3\n")
-        tab.locator("#predict-paste").click()
-        tab.get_by_text("3 rows", exact=True).wait_for()
-        assert tab.locator(".card .best").last.inner_text() == "copper"
-        assert tab.locator(".card .file-name").all_inner_texts() == ["row 1", "row 2", "row 1"]
-        # Filled in, with a field left empty
-        tab.get_by_text("Fill in a row").click()
-        tab.get_by_role("spinbutton", name="volume").fill("5.1")
-        tab.get_by_role("spinbutton", name="density").fill("7.8")
-        tab.get_by_role("combobox", name="colour").select_option("grey")
-        tab.locator("#row-form button").click()
-        tab.get_by_text("4 rows", exact=True).wait_for()
-        assert tab.locator(".card .best").last.inner_text() == "iron"
-        assert "volume 5.1, density 7.8, colour grey" in tab.locator(".card").last.inner_text()
-        # Without the columns
-        tab.locator("#paste").fill("a,b\n1,2\n")
-        tab.locator("#predict-paste").click()
-        tab.locator("#table-message.bad").wait_for()
-        with tab.expect_download() as saved:
-            tab.get_by_role("button", name="Download predictions").click()
-        lines = [*csv.reader(io.StringIO(saved.value.path().read_text()))]
-        assert [line[1] for line in lines] == ["class", "gold", "iron", "copper", "iron"]
-        # Corrections
-        tab.get_by_label("Correct class of row 4").fill("tin")
-        tab.get_by_label("Correct class of row 4").press("Enter")
-        tab.get_by_text("Learned that it is “tin”.").wait_for()
-        assert tab.locator("#corrections li").count() == 1
-        tab.screenshot(path=str(tmp_path / "page.png"), full_page=True)
-        assert tab.evaluate("document.documentElement.scrollWidth") <= width
+def test_the_page_of_a_table(open_page, path, tmp_path, width):
+    tab = open_page(path, width=width, errors=("422",))
+    assert tab.locator("#pictures-title").inner_text() == "Rows"
+    # From a file
+    file = tmp_path / "new.csv"
+    pd.DataFrame([GOLD, IRON]).to_csv(file, index=False)
+    tab.locator("#table-file").set_input_files(str(file))
+    tab.get_by_text("2 rows", exact=True).wait_for()
+    assert tab.locator(".card .best").all_inner_texts() == ["gold", "iron"]
+    # Pasted from a spreadsheet
+    tab.get_by_text("Paste rows").click()
+    tab.locator("#paste").fill("colour\tdensity\tmass\tvolume\nred\t9.0\t3\t3.3\n")
+    tab.locator("#predict-paste").click()
+    tab.get_by_text("3 rows", exact=True).wait_for()
+    assert tab.locator(".card .best").last.inner_text() == "copper"
+    assert tab.locator(".card .file-name").all_inner_texts() == ["row 1", "row 2", "row 1"]
+    # Filled in, with a field left empty
+    tab.get_by_text("Fill in a row").click()
+    tab.get_by_role("spinbutton", name="volume").fill("5.1")
+    tab.get_by_role("spinbutton", name="density").fill("7.8")
+    tab.get_by_role("combobox", name="colour").select_option("grey")
+    tab.locator("#row-form button").click()
+    tab.get_by_text("4 rows", exact=True).wait_for()
+    assert tab.locator(".card .best").last.inner_text() == "iron"
+    assert "volume 5.1, density 7.8, colour grey" in tab.locator(".card").last.inner_text()
+    # Without the columns
+    tab.locator("#paste").fill("a,b\n1,2\n")
+    tab.locator("#predict-paste").click()
+    tab.locator("#table-message.bad").wait_for()
+    with tab.expect_download() as saved:
+        tab.get_by_role("button", name="Download predictions").click()
+    lines = [*csv.reader(io.StringIO(saved.value.path().read_text()))]
+    assert [line[1] for line in lines] == ["class", "gold", "iron", "copper", "iron"]
+    # Corrections
+    tab.get_by_label("Correct class of row 4").fill("tin")
+    tab.get_by_label("Correct class of row 4").press("Enter")
+    tab.get_by_text("Learned that it is “tin”.").wait_for()
+    assert tab.locator("#corrections li").count() == 1
+    tab.screenshot(path=str(tmp_path / "page.png"), full_page=True)
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width

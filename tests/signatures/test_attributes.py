@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.baselines import DAP
 from zslearn.datasets import (
     make_zero_shot,

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.signatures import (
     SentenceKinds,
     description_report,

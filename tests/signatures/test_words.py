@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("gensim")
 from gensim.models import KeyedVectors
 
-from zslearn._utils._messages import InputWarning
+from zslearn.base import InputWarning
 from zslearn.signatures import train_word_vectors, word_signatures
 
 RNG = np.random.default_rng(0)

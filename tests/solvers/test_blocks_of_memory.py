@@ -41,14 +41,14 @@ def test_classes_in_blocks(library, weighted, monkeypatch):
 @pytest.mark.parametrize("library", ["numpy", "torch", "array_api_strict"])
 @pytest.mark.parametrize("pseudo_counts", [0.0, 2.0])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_softmax_without_tables(library, pseudo_counts, weighted, monkeypatch):
+def test_softmax_without_tables(library, pseudo_counts, weighted, block_bytes):
     xp = pytest.importorskip(library)
     X, y = _samples()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(y)) if weighted else None
     options = {"alphas": [1e-4, 1e-2, 1.0], "tol": 1e-9, "sample_weight": weight}
     options["pseudo_counts"] = pseudo_counts
     whole = softmax_path(X, y, **options)
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 20_000)
+    block_bytes(20_000)
     streamed = softmax_path(xp.asarray(X), y, **options)
     for a, b in zip(whole, streamed, strict=True):
         assert b.converged
@@ -65,13 +65,13 @@ def test_softmax_names_classes_without_rows_when_softened():
         softmax_path(np.eye(3), np.array([0, 2, 2]), alphas=[1.0], pseudo_counts=2.0)
 
 
-def test_memory_of_many_rows_by_classes(monkeypatch):
+def test_memory_of_many_rows_by_classes(monkeypatch, block_bytes):
     """Neither solver holds a table of rows by classes, which would take 48 MB here."""
     n_samples, n_classes = 20_000, 300
     X, y = _samples(n_samples, 8, n_classes)
     X = X.astype(np.float32)
     monkeypatch.setattr("zslearn._solvers.svm._squared_hinge._TABLE_BYTES", 1 << 23)
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 22)
+    block_bytes(1 << 22)
     for train in (
         lambda: softmax_path(X, y, n_classes, alphas=[1.0], tol=1e-1),
         lambda: multiclass_svm(X, y, alpha=1.0, tol=1e-1),

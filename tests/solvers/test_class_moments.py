@@ -2,14 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from zslearn.base._class_statistics import (
     class_means,
     class_moments,
     class_squares,
-    mean_square_distance,
 )
 from zslearn.synthesis import ClassStatistics
 
@@ -24,38 +21,12 @@ def _samples(offset=0.0, dtype=np.float64, n_samples=57, seed=0):
     return (rng.normal(size=(n_samples, 6)) + y[:, None] + offset).astype(dtype), y
 
 
-def _plain(X, y, components=None):
-    """Means, and sums of squared deviations from these, class by class in one step."""
-    X = X.astype(np.longdouble)
-    means = np.stack([X[y == c].mean(axis=0) for c in range(N_CLASSES)])
-    deviations = X - means[y]
-    if components is not None:
-        deviations = deviations @ components
-    squares = np.stack([(deviations[y == c] ** 2).sum(axis=0) for c in range(N_CLASSES)])
-    return means.astype(float), deviations.astype(float), squares.astype(float)
-
-
 @pytest.fixture(params=[None, 1, 1000], ids=["one block", "single rows", "small blocks"])
-def budget(request, monkeypatch):
+def budget(request, block_bytes):
     """Blocks of all rows, of single rows and of a few."""
     if request.param is not None:
-        monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", request.param)
+        block_bytes(request.param)
     return request.param
-
-
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("with_components", [False, True])
-@pytest.mark.usefixtures("budget")
-def test_means_and_squares(dtype, with_components):
-    X, y = _samples(dtype=dtype)
-    components = np.random.default_rng(1).normal(size=(6, 3)) if with_components else None
-    means, _, squares = _plain(X, y, components)
-    found = class_means(X, y, N_CLASSES)
-    assert found.dtype == np.float64
-    np.testing.assert_allclose(found, means, rtol=1e-13)
-    found_squares = class_squares(X, y, found, components)
-    assert found_squares.dtype == np.float64
-    np.testing.assert_allclose(found_squares, squares, rtol=1e-12)
 
 
 def test_an_offset_costs_no_digits():
@@ -69,49 +40,6 @@ def test_an_offset_costs_no_digits():
     squares = np.stack([(deviations[y == c] ** 2).sum(axis=0) for c in range(N_CLASSES)])
     found_squares = class_squares(X.astype(np.float64), y, found)
     np.testing.assert_allclose(found_squares, squares.astype(float), rtol=1e-12)
-
-
-@pytest.mark.parametrize("center", [False, True])
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.usefixtures("budget")
-def test_moments(center, weighted):
-    X, y = _samples(dtype=np.float32)
-    weight = np.random.default_rng(2).uniform(0.1, 2.0, size=len(y)) if weighted else None
-    moments = class_moments(X, y, N_CLASSES, center=center, sample_weight=weight)
-    wide = X.astype(np.float64)
-    mean = np.average(wide, axis=0, weights=weight) if center else np.zeros(6)
-    counted = (wide - mean) * (np.ones(len(y)) if weight is None else weight)[:, None]
-    np.testing.assert_allclose(moments.mean, mean, rtol=1e-13)
-    np.testing.assert_allclose(moments.gram, (wide - mean).T @ counted, rtol=1e-11, atol=1e-12)
-    np.testing.assert_allclose(
-        moments.class_sums, np.eye(N_CLASSES)[y].T @ counted, rtol=1e-12, atol=1e-12
-    )
-
-
-@settings(deadline=None, max_examples=30)
-@given(seed=st.integers(0, 2**20), share=st.floats(0.2, 0.8), offset=st.sampled_from([0.0, 1e6]))
-def test_halves_merge(seed, share, offset):
-    """Sums of two halves give those of the whole (Chan, Golub and LeVeque)."""
-    X, y = _samples(offset=offset, n_samples=40, seed=seed)
-    cut = int(share * len(y))
-    halves = [
-        ClassStatistics.from_samples(X[half], y[half], feature_norm=None)
-        for half in (slice(None, cut), slice(cut, None))
-    ]
-    merged, whole = sum(halves), ClassStatistics.from_samples(X, y, feature_norm=None)
-    np.testing.assert_array_equal(merged.counts, whole.counts)
-    np.testing.assert_allclose(merged.means, whole.means, rtol=1e-13, atol=1e-13)
-    scale = max(1.0, offset)
-    np.testing.assert_allclose(merged.squares, whole.squares, rtol=1e-9, atol=1e-12 * scale)
-    np.testing.assert_allclose(merged.scatter, whole.scatter, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize("offset", [0.0, 1e5])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_mean_square_distance_is_the_sum_of_variances(budget, offset, dtype):
-    X, _ = _samples(offset, dtype)
-    expected = X.astype(np.longdouble).var(axis=0).sum()
-    assert mean_square_distance(X) == pytest.approx(float(expected), rel=1e-9)
 
 
 @pytest.mark.parametrize("weighted", [False, True])

@@ -27,8 +27,8 @@ def _problem(dtype=np.float64, n_samples=300, n_features=20, n_classes=9, seed=0
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 14)
+def small_blocks(block_bytes):
+    block_bytes(1 << 14)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -66,14 +66,14 @@ def test_codes_are_checked():
         logistic_path(rows, np.ones((9, 1)), codes=y, alphas=[1.0])
 
 
-def test_no_table_of_rows_by_problems(monkeypatch):
+def test_no_table_of_rows_by_problems(block_bytes):
     """One would take 24 MB here."""
     rng = np.random.default_rng(0)
     X, y = rng.standard_normal((20_000, 8), dtype=np.float32), np.arange(20_000) % 7
     has = rng.random((7, 150)) < 0.5
     has[0], has[1] = True, False
     rows = PreparedRows(X, "l2")
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 1 << 21)
+    block_bytes(1 << 21)
     tracemalloc.start()
     try:
         logistic_path(rows, has, codes=y, alphas=[1.0], tol=1e-1)

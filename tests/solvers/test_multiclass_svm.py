@@ -14,7 +14,6 @@ from sklearn.svm import LinearSVC
 
 from svm_objective import multiclass_svm_objective
 from zslearn._solvers.svm._multiclass import loss_and_slope
-from zslearn._utils._array import to_numpy
 from zslearn.solvers import multiclass_svm, multiclass_svm_path
 
 LOSSES = ["squared_hinge", "crammer_singer"]
@@ -232,27 +231,6 @@ def test_units_that_single_precision_cannot_hold(unit):
 
 
 @every_loss
-def test_permuting_classes_permutes_rows(loss):
-    X, y = make_rows()
-    order = np.array([3, 0, 4, 1, 2])
-    first = solve(X, y, loss=loss)
-    again = solve(X, order[y], loss=loss)
-    np.testing.assert_allclose(again.coef[order], first.coef, atol=1e-4)
-    assert again.objective == pytest.approx(first.objective, rel=1e-7)
-
-
-@every_loss
-def test_orthogonal_columns_are_unaffected_by_a_rotation_of_the_features(loss):
-    """N < D is solved in the span of the rows; the answer is that of the long way."""
-    X, y = make_rows(30, 8)
-    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((70, 8)))[0]
-    narrow = solve(X, y, loss=loss)
-    wide = solve(X @ rotation.T, y, loss=loss)
-    np.testing.assert_allclose(wide.coef @ rotation, narrow.coef, atol=1e-4)
-    assert wide.objective == pytest.approx(narrow.objective, rel=1e-7)
-
-
-@every_loss
 def test_path_equals_single_solves(loss):
     X, y = make_rows()
     alphas = [0.003, 1.0, 0.1, 0.003]
@@ -275,9 +253,9 @@ def test_warm_start_saves_passes():
 
 
 @every_loss
-def test_float32_rows(loss, monkeypatch):
+def test_float32_rows(loss, monkeypatch, block_bytes):
     monkeypatch.setattr("zslearn._solvers.svm._rows._SMALL", 0)
-    monkeypatch.setattr("zslearn._utils._array.BLOCK_BYTES", 3000)
+    block_bytes(3000)
     X, y = make_rows()
     single = solve(X.astype(np.float32), y, loss=loss, tol=1e-6)
     double = solve(X.astype(np.float32).astype(np.float64), y, loss=loss)
@@ -297,7 +275,7 @@ def test_other_libraries(loss, mixed, library):
     result = solve(xp.asarray(X), y, loss=loss, mixing=mixing)
     assert type(result.coef) is type(xp.asarray(X))
     assert result.objective == pytest.approx(expected.objective, rel=1e-7)
-    np.testing.assert_allclose(to_numpy(result.coef), expected.coef, atol=1e-4)
+    np.testing.assert_allclose(np.asarray(result.coef), expected.coef, atol=1e-4)
 
 
 # Odd input.

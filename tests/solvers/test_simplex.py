@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.optimize import minimize, nnls
 
 from zslearn._solvers._simplex import project_to_simplex
 from zslearn.solvers import simplex_least_squares
@@ -49,30 +48,6 @@ def test_best_of_all_supports(gamma, n_dims):
     assert result.gap.max() < 1e-10
 
 
-@pytest.mark.parametrize("gamma", [1e-3, 0.1])
-def test_agrees_with_scipy(gamma):
-    rng = np.random.default_rng(0)
-    points, targets = rng.normal(size=(40, 12)), rng.normal(size=(8, 12))
-    result = simplex_least_squares(targets, points, gamma=gamma)
-    for target, z in zip(targets, result.weights, strict=True):
-        value = _objective(z, target, points, gamma)
-        # Non-negative least squares with a heavy row for the sum of the weights.
-        heavy = 1e4
-        rows = np.vstack([points.T, np.sqrt(gamma) * np.eye(40), heavy * np.ones((1, 40))])
-        by_nnls = nnls(rows, np.concatenate([target, np.zeros(40), [heavy]]))[0]
-        np.testing.assert_allclose(z, by_nnls, atol=1e-5)
-        by_slsqp = minimize(
-            _objective,
-            np.full(40, 1 / 40),
-            args=(target, points, gamma),
-            method="SLSQP",
-            bounds=[(0, 1)] * 40,
-            constraints={"type": "eq", "fun": lambda z: z.sum() - 1},
-            options={"maxiter": 500, "ftol": 1e-12},
-        )
-        assert value <= by_slsqp.fun + 1e-8
-
-
 @given(
     arrays(np.float64, st.tuples(st.integers(1, 9), st.just(3)), elements=finite),
     arrays(np.float64, (4, 3), elements=finite),
@@ -88,14 +63,6 @@ def test_any_points_have_a_certificate(points, targets, gamma):
     gradient = (weights @ points - targets) @ points.T + gamma * weights
     expected = (gradient * weights).sum(axis=1) - gradient.min(axis=1)
     np.testing.assert_allclose(gap, np.maximum(expected, 0), atol=1e-9 * scale)
-
-
-def test_equal_points_share_their_weight():
-    rng = np.random.default_rng(2)
-    points = rng.normal(size=(5, 3))
-    points[3] = points[1]
-    weights = simplex_least_squares(points, points, gamma=1e-3).weights
-    np.testing.assert_allclose(weights[:, 1], weights[:, 3], atol=1e-12)
 
 
 def test_a_point_is_itself_and_a_large_gamma_is_even():

@@ -17,7 +17,8 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import normalize
 from sklearn.svm import NuSVR
 
-from zslearn._utils._messages import InputWarning
+from golden_problem import GoldenProblem
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, HAT, CMTStar
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import load_xlsa17
@@ -165,8 +166,6 @@ def test_a_dimension_without_variance(problem):
 @pytest.mark.parametrize(
     "regressor",
     [
-        "krr",
-        "gp",
         KernelRidge(kernel="precomputed", alpha=0.1),
         KernelRidge(kernel="rbf", alpha=0.1),
         Ridge(),
@@ -179,8 +178,6 @@ def test_other_regressors(problem, regressor):
     unseen = problem.unseen_classes
     assert model.score(problem.X_test_unseen, problem.y_test_unseen, classes=unseen) > 0.4
     assert not hasattr(model, "support_")
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(_scores(copy, problem), _scores(model, problem))
 
 
 def test_kernel_ridge_is_that_of_scikit_learn(problem):
@@ -241,7 +238,9 @@ def test_views_combine_kernels(problem):
 # Exemplars as signatures of another method.
 
 
-@pytest.mark.parametrize("inner", [ESZSL(), SynC(), EXEM(n_components=6)], ids=str)
+@pytest.mark.parametrize(
+    "inner", [ESZSL(), ESZSL(signature_scale="all"), SynC(), EXEM(n_components=6)], ids=str
+)
 def test_predicted_exemplars_become_signatures(problem, inner):
     model = _fit(problem, estimator=inner, n_components=10)
     exemplars = pd.DataFrame(
@@ -249,18 +248,6 @@ def test_predicted_exemplars_become_signatures(problem, inner):
     )
     by_hand = clone(inner).fit(normalize(problem.X_train), problem.y_train, signatures=exemplars)
     assert model.score_function == by_hand.score_function
-    np.testing.assert_allclose(_scores(model, problem), _scores(by_hand, problem), atol=1e-8)
-    copy = pickle.loads(pickle.dumps(model))
-    np.testing.assert_array_equal(_scores(copy, problem), _scores(model, problem))
-
-
-def test_inner_scale_over_all_classes(problem):
-    inner = ESZSL(signature_scale="all")
-    model = _fit(problem, estimator=inner)
-    exemplars = pd.DataFrame(
-        model.predict_exemplars(problem.signatures), index=problem.signatures.index
-    )
-    by_hand = clone(inner).fit(normalize(problem.X_train), problem.y_train, signatures=exemplars)
     np.testing.assert_allclose(model.estimator_.signature_scale_, by_hand.signature_scale_)
     np.testing.assert_allclose(_scores(model, problem), _scores(by_hand, problem), atol=1e-8)
 
@@ -409,8 +396,9 @@ def test_statistics_add_up(seed, n, pieces, offset):
         np.testing.assert_array_equal(total.counts, whole.counts)
         for name in ("means", "squares", "scatter"):
             np.testing.assert_allclose(
-                getattr(total, name), getattr(whole, name), rtol=1e-8, atol=1e-7
+                getattr(total, name), getattr(whole, name), rtol=1e-9, atol=1e-7
             )
+        np.testing.assert_allclose(total.means, whole.means, rtol=1e-13, atol=1e-13)
     centered = X - X.mean(axis=0)
     np.testing.assert_allclose(
         whole.moments(center=True).gram, centered.T @ centered, rtol=1e-7, atol=1e-7
@@ -492,27 +480,22 @@ def test_distance_score_names_what_is_missing(problem):
 
 @pytest.fixture(scope="module")
 def golden(golden_arrays):
-    data = golden_arrays("tiny_ps_data")
-    tables = {
-        "X": data["X"].astype(float),
-        "y": data["Y"],
-        "train": data["tr_loc"] - 1,
-        "seen": data["te_loc_seen"] - 1,
-        "unseen": data["te_loc"] - 1,
-        "signatures": pd.DataFrame(data["attr2"] / 100, index=np.arange(1, 21)),
-        "order": data["class_order"] - 1,
-        "median": float(golden_arrays("tiny_ps_sig")["median_L2"]),
-    }
-    return tables
+    return GoldenProblem(golden_arrays)
 
 
 def _golden_fit(golden, **params):
-    model = EXEM(signature_scale=golden["median"], **params)
-    train = golden["train"]
-    return model.fit(golden["X"][train], golden["y"][train], signatures=golden["signatures"])
+    model = EXEM(signature_scale=golden.median, **params)
+    train = golden.train
+    return model.fit(golden.X[train], golden.Y[train], signatures=golden.signatures)
 
 
 FIXED = {"n_components": 20, "C": 1.0, "nu": 0.5, "gamma": 0.5}
+
+
+def _chosen_by_distance(golden_arrays):
+    chosen = golden_arrays("tiny_ps_exem")
+    found = {name: float(chosen[f"cv_dis_seu_{name}"]) for name in ("C", "nu", "gamma")}
+    return found | {"n_components": int(chosen["cv_dis_seu_pca_d"])}
 
 
 def test_golden_intermediate_arrays(golden, golden_arrays):
@@ -523,12 +506,12 @@ def test_golden_intermediate_arrays(golden, golden_arrays):
     np.testing.assert_allclose(model.components_.T * signs, want["fixed_V"][:, :20], atol=1e-11)
     np.testing.assert_allclose(model.exemplars_ * signs, want["fixed_mean_Xtr"], atol=1e-12)
     np.testing.assert_allclose(model.within_std_, want["fixed_avg_std_Xtr"], atol=1e-12)
-    train = golden["train"]
-    statistics = ClassStatistics.from_samples(golden["X"][train], golden["y"][train], factors=True)
+    train = golden.train
+    statistics = ClassStatistics.from_samples(golden.X[train], golden.Y[train], factors=True)
     np.testing.assert_allclose(
         statistics.standard_deviations(model.components_), want["fixed_std_Xtr"], atol=1e-12
     )
-    table = normalize_signatures(golden["signatures"], scale=golden["median"])
+    table = normalize_signatures(golden.signatures, scale=golden.median)
     np.testing.assert_allclose(table, want["fixed_Sig_Y"], atol=1e-12)
     seen, unseen = (want[f"fixed_label_{part}"].astype(int) - 1 for part in ("tr", "te"))
     K = rbf_similarity(table[seen], gamma=0.5)
@@ -564,7 +547,7 @@ class _LibSVM(RegressorMixin, BaseEstimator):
 
 def test_golden_results(golden, golden_arrays):
     want = golden_arrays("tiny_ps_exem")
-    X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
+    X, y = golden.X[golden.unseen], golden.Y[golden.unseen]
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         params = {"distance": distance, **FIXED}
         # With the program's solver and tolerance, the result is the program's.
@@ -602,7 +585,7 @@ def test_golden_distance_given_its_exemplars(golden, golden_arrays):
     }
     exemplars = np.stack([rows[label] for label in model.classes_]) * signs
     model.predict_exemplars = lambda signatures, labels=None: exemplars
-    X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
+    X, y = golden.X[golden.unseen], golden.Y[golden.unseen]
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         found = -exemplar_distance_score(model, X, y, distance=distance)
         assert found == pytest.approx(float(want[f"fixed_dis_{short}"]), abs=1e-10)
@@ -610,8 +593,8 @@ def test_golden_distance_given_its_exemplars(golden, golden_arrays):
 
 def test_golden_generalized(golden, golden_arrays):
     want = golden_arrays("tiny_ps_exem_gzsl")
-    rows = np.concatenate([golden["seen"], golden["unseen"]])
-    X, y = golden["X"][rows], golden["y"][rows]
+    rows = np.concatenate([golden.test_seen, golden.unseen])
+    X, y = golden.X[rows], golden.Y[rows]
     seen, unseen = (want[f"fixed_label_{part}"].astype(int) for part in "SU")
     for distance, short in (("euclidean", "eu"), ("standardized", "seu")):
         model = _golden_fit(golden, distance=distance, **FIXED)
@@ -627,15 +610,11 @@ def test_golden_generalized(golden, golden_arrays):
 def test_golden_exemplars_for_another_method(golden, golden_arrays):
     """EXEM_attr2: exemplars at the setting that CV-distance chose, as signatures."""
     want = golden_arrays("tiny_ps_sig")["EXEM_attr2"]
-    chosen = golden_arrays("tiny_ps_exem")
     model = _golden_fit(
         golden,
-        n_components=int(chosen["cv_dis_seu_pca_d"]),
-        C=float(chosen["cv_dis_seu_C"]),
-        nu=float(chosen["cv_dis_seu_nu"]),
-        gamma=float(chosen["cv_dis_seu_gamma"]),
+        **_chosen_by_distance(golden_arrays),
     )
-    found = model.predict_exemplars(golden["signatures"])
+    found = model.predict_exemplars(golden.signatures)
     signs = np.sign((found * want).sum(axis=0))
     np.testing.assert_allclose(found * signs, want, atol=3e-3)
 
@@ -644,7 +623,6 @@ def test_golden_exemplars_for_another_method(golden, golden_arrays):
     ("loss", "name", "atol"), [("ovo", "OVO", 0.01), ("cs", "CS", 0.05), ("struct", "struct", 0.05)]
 )
 def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
-    chosen = golden_arrays("tiny_ps_exem")
     want, generalized = golden_arrays("tiny_ps_syncexem"), golden_arrays("tiny_ps_syncexem_gzsl")
     inner = SynC(
         loss=loss,
@@ -654,20 +632,15 @@ def test_golden_exem_sync(golden, golden_arrays, loss, name, atol):
     )
     model = _golden_fit(
         golden,
-        n_components=int(chosen["cv_dis_seu_pca_d"]),
-        C=float(chosen["cv_dis_seu_C"]),
-        nu=float(chosen["cv_dis_seu_nu"]),
-        gamma=float(chosen["cv_dis_seu_gamma"]),
+        **_chosen_by_distance(golden_arrays),
         estimator=inner,
     )
-    X, y = golden["X"][golden["unseen"]], golden["y"][golden["unseen"]]
+    X, y = golden.X[golden.unseen], golden.Y[golden.unseen]
     accuracy = _accuracy(model, X, y)
     assert accuracy == pytest.approx(float(want[f"{name}_fixed_acc_te"]), abs=atol)
-    rows = np.concatenate([golden["seen"], golden["unseen"]])
-    scores = model.decision_function(golden["X"][rows])
-    area = ausuc(
-        golden["y"][rows], scores, classes=model.classes_, seen_classes=model.seen_classes_
-    )
+    rows = np.concatenate([golden.test_seen, golden.unseen])
+    scores = model.decision_function(golden.X[rows])
+    area = ausuc(golden.Y[rows], scores, classes=model.classes_, seen_classes=model.seen_classes_)
     assert area == pytest.approx(float(generalized[f"{name}_fixed_acc_te"]), abs=atol)
 
 

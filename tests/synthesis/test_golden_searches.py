@@ -8,6 +8,7 @@ import pytest
 from scipy.spatial.distance import cdist
 from sklearn.preprocessing import normalize
 
+from golden_problem import GoldenProblem
 from zslearn.model_selection import ClassKFold, GeneralizedClassKFold, ZeroShotSearchCV
 from zslearn.synthesis import EXEM, SynC, exemplar_distance_score
 
@@ -16,29 +17,21 @@ LOSSES = {"ovo": "OVO", "cs": "CS", "struct": "struct"}
 AXES = {"C": "C", "nu": "nu", "gamma": "gamma", "n_components": "pca_d"}
 
 
-class Golden:
+class Golden(GoldenProblem):
+    """Searches under the program's conditions."""
+
     def __init__(self, load):
-        self.load = load
-        data = load("tiny_ps_data")
-        train = data["tr_loc"] - 1
-        self.X, self.y = data["X"][train].astype(float), data["Y"][train]
-        self.signatures = pd.DataFrame(data["attr2"] / 100, index=np.arange(1, 21))
-        self.median = float(load("tiny_ps_sig")["median_L2"])
-        order = data["class_order"].astype(int) - 1
+        super().__init__(load)
+        options = {"class_order": self.class_order, "remainder": "drop"}
         self.cv = {
-            "zsl": ClassKFold(5, class_order=order, remainder="drop"),
-            "gzsl": GeneralizedClassKFold(
-                5,
-                held_out=data["CV_hold_ind"].astype(int) - 1,
-                class_order=order,
-                remainder="drop",
-            ),
+            "zsl": ClassKFold(5, **options),
+            "gzsl": GeneralizedClassKFold(5, held_out=self.held_out, **options),
         }
 
     def search(self, estimator, grid, setting, signatures=None, **options):
         search = ZeroShotSearchCV(estimator, grid, setting=setting, cv=self.cv[setting], **options)
         given = self.signatures if signatures is None else signatures
-        return search.fit(self.X, self.y, signatures=given)
+        return search.fit(self.X[self.train], self.Y[self.train], signatures=given)
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.decomposition import PCA
-from sklearn.pipeline import make_pipeline
 
-from zslearn.base._meta import as_zero_shot
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FeatureBlocks, make_zero_shot
+from zslearn.model_selection import ZeroShotPipeline
 from zslearn.synthesis import GaussianEXEM, Suggestions
 
 
@@ -197,7 +196,8 @@ def test_wrappers_use_their_calibration(data, model, found):
         data.X_test_unseen[again.rows], 1, classes=data.unseen_classes, proba=True
     )
     np.testing.assert_allclose(again.probabilities, p[:, 0])
-    pipeline = as_zero_shot(make_pipeline(PCA(30, random_state=0), GaussianEXEM()))
+    steps = [("pca", PCA(30, random_state=0)), ("method", GaussianEXEM())]
+    pipeline = ZeroShotPipeline(steps)
     pipeline.fit(data.X_train, data.y_train, signatures=data.signatures)
     assert len(pipeline.suggest(data.X_test_unseen, 3).rows) == 3
     other = CalibratedStacking(ESZSL(), bias=0.0)

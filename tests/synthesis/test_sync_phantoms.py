@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import Lasso
 from sklearn.preprocessing import normalize
 
 from zslearn._solvers.svm._multiclass import loss_and_slope
-from zslearn._utils._messages import InputWarning
-from zslearn.base import Training
+from zslearn.base import InputWarning, Training
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.signatures import MultiSignatures, SignatureTable, SignatureViews
@@ -26,12 +24,9 @@ from zslearn.solvers import multiclass_svm
 from zslearn.synthesis import SynC
 from zslearn.synthesis._phantoms import (
     PhantomObjective,
-    Point,
     combine,
-    descend,
     initial_combinations,
     metric_factor,
-    phantom_count,
 )
 from zslearn.synthesis._sync import SynCProblem, _PhantomLearner
 
@@ -114,14 +109,6 @@ def test_kmeans_finds_the_clusters():
 
 
 # Number of phantoms.
-
-
-@pytest.mark.parametrize(
-    ("n_phantoms", "expected"),
-    [(None, 20), (6, 6), (1, 1), (1.0, 20), (0.6, 12), (1.5, 30), (0.01, 1), (np.int64(7), 7)],
-)
-def test_number_of_phantoms(n_phantoms, expected):
-    assert phantom_count(n_phantoms, 20) == expected
 
 
 def test_a_share_means_the_same_in_every_fold(problem):
@@ -314,46 +301,7 @@ def learner(problem, loss, penalize, **params):
     return _PhantomLearner(SynCProblem(training_of(problem), model), model)
 
 
-@every_loss
-@either_penalty
-def test_gradient_at_the_best_base_classifiers(problem, loss, penalize):
-    """The envelope theorem: V is solved again at each of the compared points."""
-    learn = learner(problem, loss, penalize, norm_penalty=0.0, eta=0.0)
-    point = learn._solved(learn.start, None)
-    step = np.random.default_rng(0).standard_normal(learn.start[0].shape)
-
-    def along(t):
-        return learn._solved((learn.start[0] + t * step,), point.extra).value
-
-    h = 1e-3
-    expected = float(np.sum(point.gradients[0] * step))
-    assert (along(h) - along(-h)) / (2 * h) == pytest.approx(expected, rel=0.02, abs=1e-5)
-
-
 # Descent.
-
-
-def lasso_point(X, y):
-    def evaluate(betas, extra):
-        rest = X @ betas[0][0] - y
-        value = 0.5 * np.mean(rest**2) + 0.05 * np.abs(betas[0]).sum()
-        return Point(betas, float(value), ((X.T @ rest / len(y))[None],), extra)
-
-    return evaluate
-
-
-def test_descent_solves_a_lasso():
-    rng = np.random.default_rng(0)
-    X = rng.standard_normal((40, 8)) * np.geomspace(0.3, 3, 8)
-    y = X[:, :3] @ [1.0, -2.0, 0.5] + 0.1 * rng.standard_normal(40)
-    evaluate = lasso_point(X, y)
-    found = descend(
-        evaluate((np.ones((1, 8)),), None), evaluate, eta=0.05, steps=500, small_decrease=1e-14
-    )
-    expected = Lasso(alpha=0.05, fit_intercept=False, tol=1e-10).fit(X, y).coef_
-    np.testing.assert_allclose(found.point.betas[0][0], expected, atol=1e-4)
-    assert np.all(np.diff(found.values) < 0)
-    assert not found.refused
 
 
 # Learning.

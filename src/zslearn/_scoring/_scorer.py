@@ -204,9 +204,7 @@ class ClassScorer:
         """
         if prior is None:
             return self
-        if isinstance(prior, pd.Series):
-            prior = prior.to_dict()
-        if not isinstance(prior, Mapping) or not prior:
+        if not isinstance(prior, (Mapping, pd.Series)) or not len(prior):
             raise ValueError(f"prior must map classes to their odds; got {prior!r}.")
         if self.temperature is None:
             raise ValueError(
@@ -214,7 +212,8 @@ class ClassScorer:
                 "CalibratedStacking(…, temperature='cv'), ZeroShotSearchCV(…, temperature='cv'), "
                 "or GaussianEXEM."
             )
-        positions = find_classes(list(prior), self.labels, "prior")
+        # A Series may have a label twice, which a mapping cannot.
+        positions = find_classes([label for label, _ in prior.items()], self.labels, "prior")
         odds = np.asarray([_check_odds(label, odds) for label, odds in prior.items()])
         bias = np.zeros(len(self.labels)) if self.bias is None else self.bias.copy()
         bias[positions] += self.temperature * np.log(odds)

@@ -157,7 +157,7 @@ def logistic_path(
     n_samples = X.shape[0] if len(X.shape) else 0
     rows = TrainingRows(X, np.zeros(n_samples, dtype=np.intp), 2)  # its labels are not used
     table, places = _checked_targets(Y, n_samples, codes)
-    weights = _weights(None, n_samples)
+    weights = np.full((n_samples, 1), 1 / n_samples)
     mass = _target_mass(table, places, weights), _target_mass(1 - table, places, weights)
     constant = np.flatnonzero((mass[0] <= 0) | (mass[1] <= 0))
     if constant.size:
@@ -224,8 +224,10 @@ def softmax_path(
     """
     rows = TrainingRows(X, y, n_classes)
     counts = np.bincount(rows.y, minlength=rows.n_classes)
-    table = _soft_labels(counts, pseudo_counts)
-    weights = _weights(sample_weight, len(rows.y))
+    own = counts[:, None] * np.eye(len(counts)) + pseudo_counts / len(counts)
+    table = own / np.maximum(counts + pseudo_counts, 1)[:, None]
+    shares = checked_weights(1.0 if sample_weight is None else sample_weight, rows.y.shape)[:, None]
+    weights = shares / shares.sum()
     # Softened labels give every class some mass, whether it has rows or not.
     missing = (counts == 0) | (_target_mass(table, rows.y, weights) == 0)
     if missing.any():
@@ -255,20 +257,6 @@ def _checked_targets(Y: Any, n_samples: int, codes: Any) -> tuple[Floats, NDArra
     if not ((targets >= 0) & (targets <= 1)).all():
         raise ValueError("Y must contain 0 and 1, or probabilities between them.")
     return targets, places
-
-
-def _soft_labels(counts: NDArray[np.intp], pseudo_counts: float) -> Floats:
-    """Targets of the samples of each class; see `pseudo_counts` of :func:`softmax_path`."""
-    own = counts[:, None] * np.eye(len(counts))
-    return (own + pseudo_counts / len(counts)) / np.maximum(counts + pseudo_counts, 1)[:, None]
-
-
-def _weights(sample_weight: Any, n_samples: int) -> Floats:
-    """Weights of the samples, which sum to one, as a column."""
-    if sample_weight is None:
-        return np.full((n_samples, 1), 1 / n_samples)
-    weights = checked_weights(sample_weight, (n_samples,))[:, None]
-    return weights / weights.sum(axis=0)
 
 
 def _target_mass(table: Floats, codes: NDArray[np.intp], weights: Floats) -> Floats:
@@ -535,24 +523,19 @@ class _Newton:
                 start = self._along(alpha, start, step, shift, dtype)
             last = point
             point, n_iter = self._solve(alpha, start, dtype)
-            results[position] = self._result(alpha, point, n_iter)
+            shift = (self.rows.mean @ point.coef.T)[0, :]  # the rows were centred
+            results[position] = LogisticResult(
+                self.xp.asarray(rows.full(point.coef), copy=True),
+                self.loss.balanced(point.intercept - shift),
+                alpha,
+                point.objective,
+                point.gap,
+                n_iter,
+                bool((point.gap <= point.wanted).all()),
+                point.gain,
+            )
         self._warn_of_gaps(list(results.values()))
         return [results[position] for position in range(len(values))]
-
-    def _result(self, alpha: float, point: _Point, n_iter: int) -> LogisticResult:
-        """A solution for the original features, as a copy."""
-        rows = self.rows.rows
-        intercept = self.loss.balanced(point.intercept - (self.rows.mean @ point.coef.T)[0, :])
-        return LogisticResult(
-            self.xp.asarray(rows.full(point.coef), copy=True),
-            intercept,
-            alpha,
-            point.objective,
-            point.gap,
-            n_iter,
-            bool((point.gap <= point.wanted).all()),
-            point.gain,
-        )
 
     @staticmethod
     def _warn_of_gaps(results: list[LogisticResult]) -> None:

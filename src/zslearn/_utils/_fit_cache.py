@@ -130,44 +130,6 @@ class FitCache:
         assert self._token is not None
         _active.reset(self._token)
 
-    def get(
-        self, parts: tuple[Any, ...], compute: Callable[[], Arrays], suits: Callable[[Arrays], bool]
-    ) -> Arrays:
-        """Read or compute the arrays of a fit; see :func:`cached_fit`."""
-        assert self.folder is not None
-        path = self.folder / f"fit-{fingerprint(source_digest(), *parts)[:40]}.npz"
-        # Unreadable files are treated as missing.
-        with contextlib.suppress(OSError, DamagedCacheError, KeyError):
-            arrays = read_arrays(path, max_bytes=MAX_FIT_BYTES)
-            seconds = float(arrays.pop(_SECONDS_KEY))
-            if suits(arrays):
-                with contextlib.suppress(OSError):  # removed in the meantime, or not writable
-                    os.utime(path)
-                self.seconds += seconds
-                self.n_read += 1
-                return arrays
-        start = time.perf_counter()
-        arrays = compute()
-        took = np.asarray(time.perf_counter() - start)
-        size = sum(array.nbytes for array in arrays.values())
-        # A full disk only costs time.
-        with contextlib.suppress(OSError):
-            if size <= MAX_FIT_BYTES // _MAX_FIT_FRACTION:
-                self._remove_oldest(size)
-                write_arrays(path, arrays | {_SECONDS_KEY: took}, durable=False)
-        return arrays
-
-    def _remove_oldest(self, size: int) -> None:
-        """Remove the least recently used fits to make room for another one."""
-        assert self.folder is not None
-        files = [(path.stat(), path) for path in self.folder.glob("fit-*.npz")]
-        total = size + sum(status.st_size for status, _ in files)
-        for status, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
-            if total <= MAX_FIT_BYTES:
-                break
-            path.unlink(missing_ok=True)
-            total -= status.st_size
-
 
 _active: ContextVar[FitCache | None] = ContextVar("fit_cache", default=None)
 
@@ -179,7 +141,40 @@ def cached_fit(
 ) -> Arrays:
     """Read the fit with these parts from the active cache, or compute and cache it."""
     cache = _active.get()
-    return compute() if cache is None else cache.get(parts, compute, suits)
+    if cache is None or cache.folder is None:
+        return compute()
+    path = cache.folder / f"fit-{fingerprint(source_digest(), *parts)[:40]}.npz"
+    # Unreadable files are treated as missing.
+    with contextlib.suppress(OSError, DamagedCacheError, KeyError):
+        arrays = read_arrays(path, max_bytes=MAX_FIT_BYTES)
+        seconds = float(arrays.pop(_SECONDS_KEY))
+        if suits(arrays):
+            with contextlib.suppress(OSError):  # removed in the meantime, or not writable
+                os.utime(path)
+            cache.seconds += seconds
+            cache.n_read += 1
+            return arrays
+    start = time.perf_counter()
+    arrays = compute()
+    took = np.asarray(time.perf_counter() - start)
+    size = sum(array.nbytes for array in arrays.values())
+    # A full disk only costs time.
+    with contextlib.suppress(OSError):
+        if size <= MAX_FIT_BYTES // _MAX_FIT_FRACTION:
+            _make_room(cache.folder, size)
+            write_arrays(path, arrays | {_SECONDS_KEY: took}, durable=False)
+    return arrays
+
+
+def _make_room(folder: Path, size: int) -> None:
+    """Remove the least recently used fits to make room for another one."""
+    files = [(path.stat(), path) for path in folder.glob("fit-*.npz")]
+    total = size + sum(status.st_size for status, _ in files)
+    for status, path in sorted(files, key=lambda file: file[0].st_mtime_ns):
+        if total <= MAX_FIT_BYTES:
+            break
+        path.unlink(missing_ok=True)
+        total -= status.st_size
 
 
 def cached_results(

@@ -60,7 +60,7 @@ def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
         raise ValueError(
             f"{where} has names that look identical but have different code points: "
             f"{'; '.join(pairs[:3])}{_more(len(pairs) - 3)}. Use one form for each name, such as "
-            "unicodedata.normalize('NFC', name)."
+            "Unicode's NFC."
         )
 
 
@@ -143,18 +143,20 @@ def name_near_misses(
     return f" {text}{_more(len(pairs) - 3)}."
 
 
+def _spaced(label: str) -> str:
+    """A label in one Unicode form, with single spaces."""
+    return " ".join(composed(label).split())
+
+
 def look_alikes(labels: Iterable[Any], known: Iterable[Any]) -> list[tuple[Any, Any]]:
     """Pairs of a label and a known one that differ only in spaces, case or Unicode form."""
-
-    def form(label: str) -> str:
-        return " ".join(composed(label).split())
-
-    forms = {label: form(label) for label in known if isinstance(label, str)}
+    forms = {label: _spaced(label) for label in known if isinstance(label, str)}
     # Case matters if known labels differ only in case.
     case_counts = len({name.casefold() for name in forms.values()}) < len(set(forms.values()))
     fold = str if case_counts else str.casefold
     by_form = {fold(name): label for label, name in forms.items()}
-    pairs = [(label, by_form.get(fold(form(label)))) for label in labels if isinstance(label, str)]
+    texts = [label for label in labels if isinstance(label, str)]
+    pairs = [(label, by_form.get(fold(_spaced(label)))) for label in texts]
     return [(label, other) for label, other in pairs if other is not None]
 
 
@@ -169,12 +171,11 @@ def join_spellings(labels: Any, known: Iterable[Any], where: str) -> Any:
     spelled: dict[str, list[Any]] = {}
     for label in known:
         if isinstance(label, str):
-            spelled.setdefault(" ".join(composed(label).casefold().split()), []).append(label)
+            spelled.setdefault(_spaced(label).casefold(), []).append(label)
     joined = {
         label: found[0]
         for label in unknown
-        if isinstance(label, str)
-        and len(found := spelled.get(" ".join(composed(label).casefold().split()), [])) == 1
+        if isinstance(label, str) and len(found := spelled.get(_spaced(label).casefold(), [])) == 1
     }
     if not joined:
         return labels

@@ -115,8 +115,8 @@ class Budget:
         raise FileLimitError(
             f"{self.path}: reading it takes about {_amount(self._taken + n_bytes)} of memory, more "
             f"than the {allowed}, so the file may be damaged or malicious. If you trust it, allow "
-            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (max_bytes= "
-            "in Python)."
+            f"more with the environment variable {VARIABLE}={self._taken + n_bytes} (in "
+            "Python: max_bytes=)."
         )
 
 
@@ -142,6 +142,9 @@ def reading(where: object, what: str = "it") -> Iterator[None]:
     except Exception as error:
         raise ValueError(f"{plain(where)}: {what} cannot be read ({reason(error)}).") from error
 
+
+#: Endings of tables in files.
+TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 
 # Tables in text files.
 
@@ -193,6 +196,9 @@ def text_format(
 _SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 _DECIMAL_COMMA = re.compile(r"[-+]?(\d{1,3}(\.\d{3})+|\d+),\d+(e[-+]?\d+)?", re.IGNORECASE)
 _DECIMAL_POINT = re.compile(r"[-+]?\d*\.\d+(e[-+]?\d+)?", re.IGNORECASE)
+#: Numbers that are whole if commas, or points, separate groups of three digits.
+_COMMA_GROUPS = re.compile(r"[-+]?[1-9]\d{0,2}(,\d{3})+")
+_POINT_GROUPS = re.compile(r"[-+]?[1-9]\d{0,2}(\.\d{3})+")
 #: Number of rows from which the format is detected.
 _FORMAT_ROWS = 200
 
@@ -208,11 +214,11 @@ def _recognised(path: Path, stamp: tuple[int, int], given: TextFormat) -> TextFo
     parsed = {sign: _parse(lines, sign) for sign in ([given.sep] if given.sep else _SEPARATORS)}
     sep = max(parsed, key=lambda sign: _plausibility(parsed[sign], sign))
     cells = [cell.strip() for row in parsed[sep] for cell in row]
-    commas = sum(_DECIMAL_COMMA.fullmatch(cell) is not None for cell in cells)
-    points = sum(
-        _DECIMAL_POINT.fullmatch(cell) is not None and re.fullmatch(r"\d{1,3}\.\d{3}", cell) is None
-        for cell in cells
-    )
+    # Countries with decimal commas separate fields by semicolons; elsewhere "1,234" is whole.
+    with_comma = [cell for cell in cells if _DECIMAL_COMMA.fullmatch(cell)]
+    with_point = [cell for cell in cells if _DECIMAL_POINT.fullmatch(cell)]
+    commas = sum(sep == ";" or not _COMMA_GROUPS.fullmatch(cell) for cell in with_comma)
+    points = sum(not _POINT_GROUPS.fullmatch(cell) for cell in with_point)
     decimal = given.decimal or ("," if commas > points else ".")
     usual = "\t" if path.suffix.lower() == ".tsv" else ","
     if sep != usual and given.sep is None:
@@ -378,6 +384,15 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
             f"{plain(path)}: the table cannot be read: depending on its quotes and line ends it "
             f"has {n_rows - has_header} or {len(table)} rows. Write it again, such as with pandas."
         )
+    as_text = arguments.get("dtype", ())
+    if is_comma and as_text is not str:
+        # With thousands=".", pandas would also remove the points of dates.
+        for place, (name, values) in enumerate(table.items()):
+            is_kept = name in as_text or place in as_text
+            if is_kept or pd.api.types.is_numeric_dtype(values):
+                continue
+            if values.dropna().astype(str).str.fullmatch(rf"{_POINT_GROUPS.pattern}|\d+").all():
+                table[name] = pd.to_numeric(values.str.replace(".", "", regex=False))
     return table
 
 

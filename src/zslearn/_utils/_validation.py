@@ -148,7 +148,7 @@ _scaling_is_chosen: ContextVar[bool] = ContextVar("scaling_is_chosen", default=F
 
 
 @contextmanager
-def chosen_scaling(is_chosen: bool) -> Iterator[None]:
+def without_scaling_warning(is_chosen: bool) -> Iterator[None]:
     """Silence :func:`warn_of_dominating`, since the scaling was chosen by its effect."""
     token = _scaling_is_chosen.set(is_chosen)
     try:
@@ -290,7 +290,7 @@ def refuse_text(table: pd.DataFrame, where: str, advice: str = "") -> None:
     odd = [v for v in values if not _reads_as_number(v) and as_numbers([v]) is None]
     example = f" ({others[0]!r} has {name_some((odd or values)[:1])})" if values else ""
     if not advice and values and all(map(_reads_as_number, values)):
-        advice = " They contain numbers as text: convert them with .astype(float)."
+        advice = " They contain numbers as text: convert them to numbers."
     raise ValueError(
         f"{where}: columns {name_some(others)} are not numeric{example}."
         f"{advice or ' Drop them, or encode them as numbers.'}"

@@ -75,7 +75,7 @@ class _Described:
         return {"table": self.table, "parameters": self.parameters}
 
 
-# Number of classes whose parameters are compared with those of a model file.
+# Number of classes that are synthesised to check the parameters in a model file.
 _N_TRIAL_CLASSES = 3
 # Values up to this limit fit in float32, and their squares fit in float64.
 _LARGEST = 1e30
@@ -525,23 +525,26 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         self._described = _Described(table, self._synthesize_finite(signatures, table.labels))
 
     def _check_loaded(self) -> None:
-        """Refuse parameters from a model file that `synthesize` could not have returned."""
+        """Refuse parameters from a model file whose shape `synthesize` does not return."""
         # Some subclasses describe classes by another method, which is checked by itself.
         parameters = getattr(self._described, "parameters", None)
         if parameters is None:
             return
         table = self._described.table
+        self._check_views(table)
         # Unseen classes first, since some methods ignore the signatures of seen classes.
         is_seen = is_among(table.labels, self.seen_classes_)
-        some = np.sort(np.argsort(is_seen, kind="stable")[:_N_TRIAL_CLASSES])
-        signatures = self._normalized(table)[some]
+        some = table.subset(np.sort(np.argsort(is_seen, kind="stable")[:_N_TRIAL_CLASSES]))
+        signatures = self._normalized(some)
         if self._synthesis_trains:
             return
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            made = self.synthesize(signatures, table.labels[some])
+            made = self.synthesize(signatures, some.labels)
         if made.shape[1:] != parameters.shape[1:] or not np.isfinite(to_numpy(made)).all():
-            raise ValueError("its stored class parameters are not those that it synthesises")
+            raise ValueError(
+                "classes that it synthesises are not finite, or unlike the stored ones in shape"
+            )
 
     def _normalized(self, table: SignatureTable) -> Any:
         """Normalised signatures, the input of `synthesize`."""

@@ -22,7 +22,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._embedding import Embedding
 from zslearn._scoring._scorer import ClassScorer, find_classes
-from zslearn._utils._array import Array, Floats, is_empty, is_foreign, is_streamed, to_numpy
+from zslearn._utils._array import (
+    Array,
+    Floats,
+    is_empty,
+    is_foreign,
+    is_streamed,
+    is_symbolic,
+    to_numpy,
+)
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import warn_once
@@ -32,6 +40,7 @@ from zslearn.base._class_statistics import weighted_samples
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._predictor import FITTED_LOCK, Fitted, ZeroShotPredictor
 from zslearn.base._streams import needs_rows
+from zslearn.base._symbolic import transform_array
 from zslearn.signatures._table import SignatureTable
 
 
@@ -256,16 +265,17 @@ class ZeroShotMetaClassifier(MetaEstimatorMixin, ZeroShotPredictor):
         return tags
 
 
+def grid_parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
+    """The mappings of a grid, which may be a single one."""
+    return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]
+
+
 def prefixed_grids(method: Any, name: str) -> dict[str, list[dict[str, Sequence[Any]]]]:
     """Grids of a method, with the prefix that its hyper-parameters have in a wrapper."""
-    grids: dict[str, list[dict[str, Sequence[Any]]]] = {}
-    for grid, content in getattr(method, "grids", {}).items():
-        parts = [content] if isinstance(content, Mapping) else content
-        grids[grid] = [
-            {f"{name}__{parameter}": list(values) for parameter, values in part.items()}
-            for part in parts
-        ]
-    return grids
+    return {
+        grid: [{f"{name}__{n}": list(v) for n, v in part.items()} for part in grid_parts(content)]
+        for grid, content in getattr(method, "grids", {}).items()
+    }
 
 
 @dataclass(frozen=True)
@@ -281,16 +291,11 @@ def grouped_settings(settings: Sequence[Mapping[str, Any]], prefix: str) -> list
     """Group settings that differ only in hyper-parameters of the last estimator."""
     groups: dict[str, SettingGroup] = {}
     for index, setting in enumerate(settings):
-        shared = {name: value for name, value in setting.items() if not name.startswith(prefix)}
+        of_last = {n.removeprefix(prefix): v for n, v in setting.items() if n.startswith(prefix)}
+        shared = {name: v for name, v in setting.items() if not name.startswith(prefix)}
         group = groups.setdefault(fingerprint(shared), SettingGroup([], shared, []))
         group.indices.append(index)
-        group.of_last.append(
-            {
-                name.removeprefix(prefix): value
-                for name, value in setting.items()
-                if name.startswith(prefix)
-            }
-        )
+        group.of_last.append(of_last)
     return list(groups.values())
 
 
@@ -564,6 +569,8 @@ class TransformedEmbedding:
 
 def transformed(transformers: Any, rows: Array) -> Array:
     """Apply transformers; the result is of the library and on the device of the rows."""
+    if is_symbolic(rows):
+        return transform_array(transformers, rows)
     if not is_foreign(rows) or get_config()["array_api_dispatch"]:
         return _as_array(transformers.transform(rows))
     # Without array API dispatch, scikit-learn's transformers compute with NumPy.

@@ -251,7 +251,10 @@ class Training:
         source = getattr(self.rows, "source", None)
         if source is None or is_symbolic(source):
             return
-        remedy = "Standardise the features with make_pipeline(StandardScaler(), method)."
+        remedy = (
+            "Standardise the features with feature_scaling='standard' (in Python: with "
+            "TableClassifier, or with StandardScaler in a pipeline)."
+        )
         warn_of_dominating(some_rows(source), self.feature_names, "X", "samples", remedy)
 
     def all_signatures(self) -> Signatures:

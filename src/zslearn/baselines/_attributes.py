@@ -81,6 +81,12 @@ from zslearn.signatures._views import Signatures, view_arrays
 # Number of folds, over the seen classes or over the samples, for calibrating probabilities.
 _N_FOLDS = 3
 
+# The grid of the paper for methods that predict attributes.
+_PAPER_GRID: dict[str, list[Any]] = {
+    "calibration": [None, "targets", "classes"],
+    "alpha": [10.0 ** (k / 2) for k in range(-12, 3)],
+}
+
 #: Coefficients and intercepts of linear models, in the array library of the training rows.
 LinearModels = tuple[Array, Array]
 
@@ -324,10 +330,7 @@ class DAP(AttributeClassifier):
     """
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {
-            "calibration": [None, "targets", "classes"],
-            "alpha": [10.0 ** (k / 2) for k in range(-12, 3)],
-        },
+        "paper": _PAPER_GRID,
         "fast": {"alpha": [10.0 ** (k / 2) for k in range(-10, -3)]},
     }
 
@@ -400,10 +403,7 @@ class IAP(AttributeClassifier):
     probabilities: str = "softmax"
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {
-            "calibration": [None, "targets", "classes"],
-            "alpha": [10.0 ** (k / 2) for k in range(-12, 3)],
-        },
+        "paper": _PAPER_GRID,
         "fast": {
             "calibration": ["targets", "classes"],
             "alpha": [10.0**k for k in (-5.5, -5, -4.5, -4, -3, -2)],

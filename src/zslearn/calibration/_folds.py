@@ -35,6 +35,7 @@ from zslearn._utils._messages import InputWarning, no_user_warnings, warn_user
 from zslearn._utils._saved import saved_part
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import ZeroShotPipeline, as_zero_shot
+from zslearn.metrics import per_class_accuracy
 from zslearn.metrics._curve import seen_unseen_summary
 from zslearn.signatures._table import SignatureTable
 
@@ -326,9 +327,7 @@ class FoldScores:
         highest = xp.max(self.scores, axis=1, keepdims=True)
         columns = xp.arange(n_classes, device=compat.device(self.scores))[None, :]
         best = to_numpy(xp.min(xp.where(self.scores == highest, columns, n_classes), axis=1))
-        counts = np.bincount(self.true, minlength=n_classes)
-        hits = np.bincount(self.true[best == self.true], minlength=n_classes)
-        return float((hits[counts > 0] / counts[counts > 0]).mean())
+        return float(per_class_accuracy(self.true, best))
 
     def is_tied(self) -> bool:
         """Whether all of several classes have the same score on every image, up to rounding."""

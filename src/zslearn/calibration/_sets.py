@@ -229,9 +229,8 @@ class PredictionSets(BaseSetPredictor):
         for name, held in self.held_out_.items():
             covered = ~is_below(held, held, _share(held, self.coverage))
             self.coverage_[name], self.coverage_interval_[name] = rate_and_interval(covered, held)
-            counts = np.bincount(held.classes, minlength=n_seen)
-            hits = np.bincount(held.classes, covered, minlength=n_seen)
-            self.class_coverage_[name] = np.where(counts, hits / np.maximum(counts, 1), np.nan)
+            of_classes = pd.Series(covered, dtype=float).groupby(held.classes).mean()
+            self.class_coverage_[name] = of_classes.reindex(range(n_seen)).to_numpy()
 
     def _thresholds(self, coverage: float) -> dict[str, float]:
         """The thresholds at a coverage."""

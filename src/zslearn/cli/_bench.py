@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 import shutil
 import sys
-import textwrap
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,23 +15,8 @@ from sklearn.exceptions import FitFailedWarning
 
 from zslearn import experiments
 from zslearn._utils._messages import plain
+from zslearn.cli import _output as out
 from zslearn.cli._data import DATA_OPTIONS, load_named
-from zslearn.cli._output import (
-    SEEDS,
-    TAXONOMY,
-    counted,
-    explained,
-    import_from_working_folder,
-    in_options,
-    jobs,
-    note,
-    note_on_stderr,
-    print_table,
-    result,
-    say,
-    values_of,
-    wrote,
-)
 from zslearn.datasets import ZeroShotDataset, read_ranks
 from zslearn.experiments import analyses
 from zslearn.model_selection import GRIDS, METHODS, default_methods, on_cluster
@@ -60,33 +43,27 @@ _ONLY_FOR = {
 }
 
 
-def _run_demo(arguments: argparse.Namespace) -> int:
+def _run_demo(arguments: argparse.Namespace) -> None:
     """Fit three methods on the embedded glyphs and recognise letters without training images.
 
     The demo takes about half a minute. It prints a table and writes it, a figure and a report to a
     folder. For a demo on the last layer of an image network, see `zslearn demo imagenet --help`.
     """
-    demo = experiments.run_demo(arguments.out, say=say, progress=True)
+    demo = experiments.run_demo(arguments.out, say=out.say, progress=True)
     table = demo.table[list(_DEMO_COLUMNS)].rename(columns=_DEMO_COLUMNS)
-    result(f"{_filled(demo.headline())}\n")
+    width = max(shutil.get_terminal_size().columns, 20)
+    out.result(f"{out.filled(demo.headline(), width)}\n")
     title = "Glyphs, split ns: per-class accuracies"
-    print_table(table, title=title, name="results", values=demo.table)
-    explained(experiments.explain_measures(["H", "AUSUC"]))
-    result(f"\n{_filled(demo.summary())}\n")
+    out.print_table(table, title=title, name="results", values=demo.table)
+    out.explained(experiments.explain_measures(["H", "AUSUC"]))
+    out.result(f"\n{out.filled(demo.summary(), width)}\n")
     for path in demo.files:
-        wrote(path)
+        out.wrote(path)
     next_step = (
         f"Next: open {demo.files[-1]}. For your own images or tables: zslearn fit DATA "
         "--signatures CLASSES.csv, then zslearn serve model.zsl."
     )
-    note(f"\n{_filled(next_step)}")
-    return 0
-
-
-def _filled(text: str) -> str:
-    """Wrap paragraphs at the width of the terminal, with blank lines between them."""
-    width = max(shutil.get_terminal_size().columns, 20)
-    return "\n\n".join(textwrap.fill(line, width) for line in text.splitlines())
+    out.note(f"\n{out.filled(next_step, width)}")
 
 
 def _run_bench(arguments: argparse.Namespace) -> int:
@@ -97,15 +74,16 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     the paper's experiments on ImageNet, see `zslearn bench imagenet --help`.
     """
     methods = default_methods() if arguments.methods is None else arguments.methods
-    import_from_working_folder(methods)
+    out.import_from_working_folder(methods)
     if arguments.authors is not None and arguments.protocol != "authors":
         raise ValueError("--authors is for --protocol authors.")
     data = load_named(arguments)
-    on_workers = arguments.cluster is not None
-    with (
-        on_cluster(arguments.cluster) if on_workers else nullcontext(),
-        warnings.catch_warnings(),
-    ):
+    address, ranks = arguments.cluster, None
+    if arguments.taxonomy is not None:
+        # Labels of the data set may be numbers.
+        label_of = {str(label): label for label in data.signatures.index}
+        ranks = read_ranks(arguments.taxonomy).rename(index=label_of)
+    with nullcontext() if address is None else on_cluster(address), warnings.catch_warnings():
         # Failures are reported below, with their reasons.
         warnings.filterwarnings("ignore", "Runs failed", FitFailedWarning)
         paths = experiments.run_benchmark(
@@ -114,42 +92,33 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             arguments.out,
             settings=arguments.setting,
             splits=arguments.split,
-            **values_of(arguments, "seeds", "protocol", "authors", "grid", "resume"),
-            **values_of(arguments, "shots", "unlabelled", "subset"),
-            taxonomy=None if arguments.taxonomy is None else _ranks(arguments.taxonomy, data),
-            n_jobs=-1 if on_workers else arguments.jobs,
+            **out.values_of(arguments, "seeds", "protocol", "authors", "grid", "resume"),
+            **out.values_of(arguments, "shots", "unlabelled", "subset"),
+            taxonomy=ranks,
+            n_jobs=arguments.jobs if address is None else -1,
             progress=True,
-            command=_command(arguments),
-            say=say,
+            command=plain(arguments.command_line),
+            say=out.say,
         )
     records, failed = experiments.read_records(paths), experiments.read_failures(paths)
     if not records.empty:
         _print_results(records, data)
-    note(records=paths, failed=failed.drop(columns="traceback"))
-    note_on_stderr(
-        f"{counted(len(paths) - len(failed), 'record')} in {arguments.out}; "
-        f"see also: zslearn table {arguments.out}"
-    )
+    out.note(records=paths, failed=failed.drop(columns="traceback"))
+    done = f"{out.counted(len(paths) - len(failed), 'record')} in {arguments.out}"
+    _note(f"{done}; see also: zslearn table {arguments.out}")
     for run in failed.to_dict("records"):
         if arguments.debug:
             print(plain(run["traceback"], lines=True), file=sys.stderr)
-        reason = in_options(run["reason"])
-        reason = plain(f"{_name_run(run, failed)}: {run['type']}: {reason}")
-        print(f"zslearn: failed: {reason}", file=sys.stderr)
+        reason = f"{_name_run(run, failed)}: {run['type']}: {out.in_options(run['reason'])}"
+        print(f"zslearn: failed: {plain(reason)}", file=sys.stderr)
     if len(failed):
-        note_on_stderr(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")
+        _note(f"{len(failed)} of {len(paths)} runs failed; run the same command to retry")
     return 0 if failed.empty else 1
 
 
-def _ranks(path: Path, data: ZeroShotDataset) -> pd.DataFrame:
-    """Read taxonomic ranks, indexed by the labels of a data set, which may be numbers."""
-    ranks = read_ranks(path)
-    label_of = {str(label): label for label in data.signatures.index}
-    return ranks.set_axis([label_of.get(name, name) for name in ranks.index], axis=0)
-
-
-def _command(arguments: argparse.Namespace) -> str:
-    return shlex.join(["zslearn", *map(plain, arguments.words)])
+def _note(text: str) -> None:
+    """Say what was done on standard error, so that results can be piped."""
+    out.say(f"zslearn: {text}", "")
 
 
 def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
@@ -159,23 +128,20 @@ def _print_results(records: pd.DataFrame, data: ZeroShotDataset) -> None:
     protocol = [f"protocol {name}" for name in records["protocol"].unique() if name != "default"]
     parts = [data.name, f"version {version}" if version else "", *protocol, summary.runs]
     title = f"Results on {', '.join(part for part in parts if part)}"
-    print_table(summary.cells(), title=title, name="results", values=summary.mean)
-    note(deviation=summary.deviation, verdict=summary.verdict)
+    out.print_table(summary.cells(), title=title, name="results", values=summary.mean)
+    out.note(deviation=summary.deviation, verdict=summary.verdict)
     for text in (experiments.explain_measures(map(str, summary.mean)), *summary.notes):
-        explained(text)
+        out.explained(text)
 
 
 def _name_run(run: dict[Any, Any], runs: pd.DataFrame) -> str:
     """Method and setting of a run; split and seed where the runs differ in them."""
-    where = []
-    if runs["split"].nunique() > 1:
-        where.append(run["split"])
-    if runs["seed"].nunique() > 1:
-        where.append(f"seed {run['seed']}")
+    words = {"split": run["split"], "seed": f"seed {run['seed']}"}
+    where = [word for name, word in words.items() if runs[name].nunique() > 1]
     return ", ".join([run["method"], run["setting"], *where])
 
 
-def _run_table(arguments: argparse.Namespace) -> int:
+def _run_table(arguments: argparse.Namespace) -> None:
     """Show records in the layout of one of the paper's tables: ours, published and the difference.
 
     Ours alone for data that the paper does not have. Only reads records.
@@ -188,38 +154,37 @@ def _run_table(arguments: argparse.Namespace) -> int:
     table = experiments.build_table(
         records,
         arguments.like,
-        **values_of(arguments, "features", "split_version", "protocol", "grid"),
+        **out.values_of(arguments, "features", "split_version", "protocol", "grid"),
         only_ours=not arguments.all,
     )
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     text = experiments.render(table, arguments.format, width=width)
-    result(text, title=table.title, cells=table.cells(), notes=table.notes)
-    return 0
+    out.result(text, title=table.title, cells=table.cells(), notes=table.notes)
 
 
-def _run_report(arguments: argparse.Namespace) -> int:
+def _run_report(arguments: argparse.Namespace) -> None:
     """Write records as one HTML page, which works offline.
 
     The page shows the main numbers next to the published ones, seen–unseen curves, ranks, results
     of each method and class, search scores, times, versions and the command that reproduces them.
     """
-    wrote(experiments.write_report(arguments.runs, arguments.out, title=arguments.title))
-    return 0
+    out.wrote(experiments.write_report(arguments.runs, arguments.out, title=arguments.title))
 
 
-def _run_analyze(arguments: argparse.Namespace) -> int:
+def _run_analyze(arguments: argparse.Namespace) -> None:
     """Run one of the paper's analyses on a data set.
 
     The table is printed, and written (.csv) with a record of each job and the plots (.svg, .png).
     Finished jobs are kept. Hyper-parameters are tuned on held-out seen classes.
     """
     analysis = analyses.ANALYSES[arguments.analysis]
-    import_from_working_folder(arguments.methods or ())
+    out.import_from_working_folder(arguments.methods or ())
     for option, names in _ONLY_FOR.items():
         if getattr(arguments, option) not in (None, False) and arguments.analysis not in names:
             raise ValueError(f"--{option} is for {', '.join(names)}, not for {arguments.analysis}.")
-    options = values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "forms")
+    options = out.values_of(arguments, "methods", "seeds", "runs", "shares", "shots", "forms")
     options |= {"n_splits": arguments.folds, "retune": arguments.retune or None}
+    given = {name: value for name, value in options.items() if value is not None}
     data = None
     if arguments.name is not None or arguments.features_file is not None or not arguments.runs:
         data = load_named(arguments)
@@ -229,25 +194,23 @@ def _run_analyze(arguments: argparse.Namespace) -> int:
         arguments.out,
         # By default, records of all splits are read.
         splits=None if data is None or arguments.split is None else list(data.splits),
-        **values_of(arguments, "resume", "grid"),
+        **out.values_of(arguments, "resume", "grid"),
         progress=True,
         n_jobs=arguments.jobs,
-        say=say,
-        command=_command(arguments),
-        **{name: value for name, value in options.items() if value is not None},
+        say=out.say,
+        command=plain(arguments.command_line),
+        **given,
     )
-    where = "" if data is None else f" of {data.name}"
-    title = f"{arguments.analysis}{where}: {analysis.title}"
+    title = f"{arguments.analysis}{f' of {data.name}' if data else ''}: {analysis.title}"
     summary = analyses.summarize_analysis(frame)
     numbers = analyses.summarize_analysis(frame, as_text=False)
-    print_table(summary, title=title, name="results", values=numbers)
-    explained(experiments.explain_measures(map(str, summary)))
-    note(files=paths)
+    out.print_table(summary, title=title, name="results", values=numbers)
+    out.explained(experiments.explain_measures(map(str, summary)))
+    out.note(files=paths)
     for path in paths:
-        note_on_stderr(f"wrote {path}")
+        _note(f"wrote {path}")
     for table in analysis.tables if arguments.runs is None else ():
-        note_on_stderr(f"see also: zslearn table {arguments.out} --like {table}")
-    return 0
+        _note(f"see also: zslearn table {arguments.out} --like {table}")
 
 
 _METHODS = (
@@ -294,14 +257,14 @@ OPTIONS = {
         ("--authors", "FOLDER", None, "the authors' files (default: authors in ZSLEARN_DATA)"),
         ("--grid", GRIDS, None, _GRID),
         ("--unlabelled", _SETTINGS, None, _UNLABELLED),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}; also measure the accuracy at each rank"),
+        ("--taxonomy", "FILE", None, f"{out.TAXONOMY}; also measure the accuracy at each rank"),
         ("--subset", "TAXON…", None, "restrict the unseen classes to those below these taxa"),
         ("--out", "FOLDER", Path("runs"), "folder for the records"),
         ("--cluster", "ADDRESS", None, _CLUSTER),
         _RESUME,
         ("--shots", "K…", None, _SHOTS),
-        ("--seeds --seed", "SEED…", [0], SEEDS),
-        jobs("runs, or folds of one run,"),
+        ("--seeds --seed", "SEED…", [0], out.SEEDS),
+        out.jobs("runs, or folds of one run,"),
     ),
     "table": (
         _run_table,
@@ -335,7 +298,7 @@ OPTIONS = {
         ("--forms", [*analyses.SYNC_FORMS, ...], None, "forms of SynC to compare (penalties)"),
         ("--shares", "SHARE…", None, _SHARES),
         ("--shots", "K…", None, "labelled images of each unseen class (shots), such as 0 1 5"),
-        ("--seeds --seed", "SEED…", None, SEEDS),
-        jobs(),
+        ("--seeds --seed", "SEED…", None, out.SEEDS),
+        out.jobs(),
     ),
 }

@@ -13,25 +13,10 @@ import numpy as np
 import pandas as pd
 
 from zslearn import images
-from zslearn._utils._files import atomic_write, refuse_unwritable
+from zslearn._utils._files import refuse_unwritable
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain, warn_user
 from zslearn._utils._reading import read_lines
-from zslearn.cli._output import (
-    PRIOR,
-    SCALINGS,
-    TAXONOMY,
-    counted,
-    explained,
-    import_from_working_folder,
-    is_printed,
-    jobs,
-    note,
-    print_table,
-    result,
-    say,
-    scaling,
-    wrote,
-)
+from zslearn.cli import _output as out
 from zslearn.datasets import read_odds, read_ranks
 from zslearn.metrics import class_accuracies, harmonic_mean, rank_accuracy
 from zslearn.model_selection import GRIDS, LEADING_METHODS, TableClassifier, find_method
@@ -49,17 +34,21 @@ def _network(arguments: argparse.Namespace) -> dict[str, Any]:
     names = ("weights", "boxes", "device", "batch_size", "backbone", "crop")
     options = {name: getattr(arguments, name, None) for name in names}
     given = {name: value for name, value in options.items() if value is not None}
-    return given | {"progress": True, "say": say}
+    return given | {"progress": True, "say": out.say}
 
 
-def _run_extract(arguments: argparse.Namespace) -> int:
-    """Compute features of images and print a summary."""
+def _run_extract(arguments: argparse.Namespace) -> None:
+    """Compute features of images with a pretrained network.
+
+    One file with features, labels and a record of how they were computed is written. After an
+    interruption, the same command resumes. Unreadable images are skipped and listed.
+    """
     options = {"out": arguments.out, "resume": arguments.resume, **_network(arguments)}
     samples = images.extract_features(arguments.images, **options)
     _print_skipped(samples)
-    note(_summary(samples), **_about(samples))
-    wrote(arguments.out)
-    return 0
+    line, about = _summary(samples)
+    out.note(line, **about)
+    out.wrote(arguments.out)
 
 
 def _print_skipped(samples: images.Samples) -> None:
@@ -70,89 +59,84 @@ def _print_skipped(samples: images.Samples) -> None:
         print(f"zslearn: skipped: {more} more", file=sys.stderr)
 
 
-def _about(samples: images.Samples) -> dict[str, Any]:
-    """What `_summary` says, as values."""
+def _summary(samples: images.Samples) -> tuple[str, dict[str, Any]]:
+    """Summarise samples in one line, and as values."""
+    is_table = "columns" in samples.about
+    source, noun = ("a table", "columns") if is_table else ("an unknown network", "features")
     classes = None if samples.y is None else sorted(set(samples.y.tolist()))
-    about = {key: value for key, value in samples.about.items() if key != "skipped"}
-    return {
+    parts = [
+        out.counted(len(samples), samples.row_noun),
+        f"{len(samples.skipped)} skipped" if samples.skipped else "",
+        "no labels" if classes is None else out.counted(len(classes), "class", "es"),
+        f"{samples.X.shape[1]} {noun} ({plain(samples.about.get('backbone', source))})",
+    ]
+    return ", ".join(filter(None, parts)), {
         "n_samples": len(samples),
         "n_features": samples.X.shape[1],
         "classes": classes,
         "skipped": samples.skipped,
-        "features": about,
+        "features": {key: value for key, value in samples.about.items() if key != "skipped"},
     }
 
 
-def _summary(samples: images.Samples) -> str:
-    """Summarise samples in one line."""
+def _id_column(samples: images.Samples) -> str:
+    """The title of the column with the names of samples."""
     is_table = "columns" in samples.about
-    source, noun = ("a table", "columns") if is_table else ("an unknown network", "features")
-    backbone = plain(samples.about.get("backbone", source))
-    classes = "no labels"
-    if samples.y is not None:
-        classes = counted(len(set(samples.y.tolist())), "class", "es")
-    skipped = f", {len(samples.skipped)} skipped" if samples.skipped else ""
-    return (
-        f"{counted(len(samples), samples.row_noun)}{skipped}, {classes}, "
-        f"{samples.X.shape[1]} {noun} ({backbone})"
-    )
+    return str(samples.about.get("id", "row")) if is_table else samples.row_noun
 
 
-def _run_show(arguments: argparse.Namespace) -> int:
-    """Print a summary of a file of features, and how they were computed."""
+def _run_show(arguments: argparse.Namespace) -> None:
+    """Show how features were computed."""
     samples = images.load_features(arguments.file)
-    found = _about(samples)
-    result(_summary(samples), **found)
-    result(plain(json.dumps(found["features"], indent=2), lines=True))
+    line, about = _summary(samples)
+    out.result(line, **about)
+    out.result(json.dumps(about["features"], indent=2))
     _print_skipped(samples)
-    return 0
 
 
-def _run_fit(arguments: argparse.Namespace) -> int:
+def _run_fit(arguments: argparse.Namespace) -> None:
     """Fit a method on images or a table of features, and save a model file.
 
     The model also predicts classes that are only described. Hyper-parameters and the calibration of
     scores and probabilities are chosen on held-out classes.
     """
-    samples, description, model = _fit(arguments)
+    samples, description, model, fitted = _fit(arguments)
     noun, method = samples.row_noun, images.fitted_method(model, arguments.method)
     trained = samples.take(~np.isin(np.asarray(samples.y), arguments.leave_out))
     images.save_fitted(model, arguments.out, trained, description, method=method)
-    note(f"{_summary(samples)}; method: {method}", **_about(samples), method=method)
-    if isinstance(model, TableClassifier) and model.columns_ is not None:
-        note(f"columns: {plain(model.summary())}", columns=model.summary())
-    if isinstance(model, TableClassifier) and model.attributes_ is not None:
+    line, about = _summary(samples)
+    out.note(f"{line}; method: {method}", **about, method=method)
+    if fitted is not model and model.columns_ is not None:
+        out.note(f"columns: {plain(model.summary())}", columns=model.summary())
+    if fitted is not model and model.attributes_ is not None:
         described = plain(model.attributes_.summary())
-        note(f"attributes: {described}", attributes=described)
-    fitted, _ = images.of_numbers(model, None)
+        out.note(f"attributes: {described}", attributes=described)
     seen, unseen = model.seen_classes_.tolist(), model.unseen_classes_.tolist()
-    note(f"{len(seen)} classes with {noun}s, {len(unseen)} described only")
-    note(seen_classes=seen, unseen_classes=unseen)
-    if unseen:
-        note(f"described only: {plain(name_some(unseen, 10))}")
+    known = f"{len(seen)} classes with {noun}s, {len(unseen)} described only"
+    out.note(known, seen_classes=seen, unseen_classes=unseen)
+    out.note(f"described only: {name_some(unseen, 10)}" if unseen else "")
     if arguments.method == "auto" and method != LEADING_METHODS[0]:
-        note(
+        out.note(
             "to add examples, adapt the model or correct it in serve later, fit it with --method "
             f"{LEADING_METHODS[0]!r}"
         )
     if arguments.none is not None:
-        note(
+        out.note(
             f"none of these: {fitted.false_alarm_rate_:.3f} of {noun}s of known classes and "
             f"{fitted.detection_rate_:.3f} of others are rejected (held-out classes)",
             false_alarm_rate=fitted.false_alarm_rate_,
             detection_rate=fitted.detection_rate_,
         )
     if arguments.taxonomy is not None:
-        note(
+        out.note(
             f"ranks: on held-out classes, {fitted.accuracy_:.3f} of the {noun}s belong to the "
             "confidently predicted taxon",
             rank_accuracy=fitted.accuracy_,
         )
-    wrote(arguments.out)
-    return 0
+    out.wrote(arguments.out)
 
 
-def _run_tune(arguments: argparse.Namespace) -> int:
+def _run_tune(arguments: argparse.Namespace) -> None:
     """Tune the hyper-parameters of a method on held-out classes.
 
     Prints the best settings. No model file is written.
@@ -162,8 +146,7 @@ def _run_tune(arguments: argparse.Namespace) -> int:
 
     for name in ("keep_features", "out", "none", "taxonomy"):
         setattr(arguments, name, None)
-    _, _, model = _fit(arguments)
-    search, _ = images.of_numbers(model, None)
+    *_, model, search = _fit(arguments)
     results = getattr(search, "cv_results_", {})
     # Settings are chosen by the first score.
     score = next((name for name in results if name.startswith("mean_test_")), None)
@@ -177,25 +160,24 @@ def _run_tune(arguments: argparse.Namespace) -> int:
     shown = settings.head(_MAX_LISTED)
     shown = pd.concat([shown.iloc[:, :-1].astype(str), shown.iloc[:, -1]], axis=1)
     title = f"Best of {len(settings)} settings of {method}"
-    print_table(shown, title=title, name="settings", values=settings)
-    explained(explain_measures(settings.columns[-1:]))
-    note(method=method)
-    return 0
+    out.print_table(shown, title=title, name="settings", values=settings)
+    out.explained(explain_measures(settings.columns[-1:]))
+    out.note(method=method)
 
 
-def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Description, Any]:
-    """Read samples and signatures, and fit the method."""
+def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Description, Any, Any]:
+    """Read samples and signatures, and fit the method; also return it without its preparation."""
     # Options are checked before the long computation.
     if (arguments.signatures is None) == (arguments.describe is None):
         raise ValueError("Describe the classes: give either --signatures or --describe.")
     if arguments.none is not None and arguments.taxonomy is not None:
         raise ValueError("--none and --taxonomy cannot be combined; give one of them.")
-    if arguments.signatures is not None:
-        for word in ("text_encoder", "prompts"):
-            if getattr(arguments, word) is not None:
-                raise ValueError(f"--{word.replace('_', '-')} can only be used with --describe.")
+    by_text = arguments.describe is not None
+    for option in ("text_encoder", "prompts"):
+        if not by_text and getattr(arguments, option) is not None:
+            raise ValueError(f"--{option.replace('_', '-')} can only be used with --describe.")
     if arguments.method != "auto":
-        import_from_working_folder([arguments.method])
+        out.import_from_working_folder([arguments.method])
         find_method(arguments.method)
     if arguments.text_encoder not in (None, "backbone"):
         encoder_name(arguments.text_encoder)
@@ -203,21 +185,21 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
         raise ValueError(f"--none {arguments.none:g}: give a rate between 0 and 1, such as 0.05.")
     if arguments.jobs == 0:
         raise ValueError("--jobs 0: give the number of folds to compute in parallel, such as 1.")
-    for path in (arguments.out, arguments.keep_features):
-        if path is not None:
-            refuse_unwritable(path)
+    if arguments.keep_features is not None:
+        refuse_unwritable(arguments.keep_features)
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
-    by_text = arguments.describe is not None
     texts = images.read_class_texts(arguments.describe) if by_text else {}
     drop = set(arguments.drop)
     table = None if by_text else images.read_class_table(arguments.signatures, drop=drop)
+    dropped = set(() if table is None else table.about.get("dropped", ()))
     kept = arguments.keep_features
     if kept is None and arguments.out is not None:
         kept = arguments.out.with_name(f"{arguments.out.stem}.features.npz")
     samples = images.read_samples(
         arguments.source,
         label=arguments.label,
-        drop=drop,
+        # An option for the class table alone may stand beside images.
+        drop=drop if images.is_feature_table(arguments.source) else drop - dropped,
         id_column=arguments.id,
         described=texts if table is None else table.signatures.index,
         leave_out=arguments.leave_out,
@@ -225,19 +207,15 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
         **_network(arguments),
     )
     _print_skipped(samples)
-    dropped = {
-        *samples.about.get("dropped", ()),
-        *(table.about.get("dropped", ()) if table else ()),
-    }
-    if unknown := sorted(drop - dropped):
+    if unknown := sorted(drop - dropped - set(samples.about.get("dropped", ()))):
         raise ValueError(f"--drop: neither table has the columns {name_some(unknown)}.")
     if table is None:
-        say("encoding the descriptions")
+        out.say("encoding the descriptions")
         options = {"prompts": arguments.prompts, "about_features": samples.about}
         table = images.describe_in_text(texts, arguments.text_encoder, progress=True, **options)
     is_tuned = arguments.tune != "none"
     names = LEADING_METHODS[: None if is_tuned else 1]
-    say(f"fitting {', '.join(names) if arguments.method == 'auto' else arguments.method}")
+    out.say(f"fitting {', '.join(names) if arguments.method == 'auto' else arguments.method}")
     model = images.fit_samples(
         samples,
         table.signatures,
@@ -246,60 +224,56 @@ def _fit(arguments: argparse.Namespace) -> tuple[images.Samples, images.Descript
         leave_out=arguments.leave_out,
         none_rate=arguments.none,
         taxonomy=ranks,
-        feature_scaling=scaling(arguments.feature_scaling),
-        row_norm=None if arguments.row_norm == "none" else arguments.row_norm,
-        signature_scaling=None if by_text else scaling(arguments.signature_scaling),
+        feature_scaling=out.none_of(arguments.feature_scaling),
+        row_norm=out.none_of(arguments.row_norm),
+        signature_scaling=None if by_text else out.none_of(arguments.signature_scaling),
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
         progress=True,
     )
-    return samples, table, model
+    return samples, table, model, model.estimator_ if isinstance(model, TableClassifier) else model
 
 
-def _run_predict(arguments: argparse.Namespace) -> int:
+def _run_predict(arguments: argparse.Namespace) -> None:
     """Predict the classes of images or table rows with a model file.
 
     Features of images are computed like those of the training images.
     """
     if arguments.top < 1:
         raise ValueError(f"--top {arguments.top}: give a positive number.")
-    if arguments.out is not None:
-        refuse_unwritable(arguments.out)
     file = read_model(arguments.model)
     # Checked before features are computed.
-    classes = _candidates(arguments, file.model)
-    prior = None
+    classes, prior = _candidates(arguments, file.model), None
     if arguments.prior is not None:
-        label_of = {str(label): label for label in file.model.classes_.tolist()}
-        odds = read_odds(arguments.prior)
+        label_of, odds = _label_of(file.model), read_odds(arguments.prior)
         prior = {label_of.get(composed(name), name): number for name, number in odds.items()}
     samples = _samples_for(arguments, file)
-    noun, options = samples.row_noun, {"classes": classes, "top": arguments.top, "prior": prior}
-    column = samples.about.get("id", "row") if "columns" in samples.about else noun
-    table = images.prediction_table(
-        file.model, samples.X, samples.names, row_noun=column, **options
-    )
-    note(n_samples=len(table))
+    column = _id_column(samples)
+    options = {"classes": classes, "top": arguments.top, "prior": prior, "row_noun": column}
+    table = images.prediction_table(file.model, samples.X, samples.names, **options)
+    out.note(n_samples=len(table))
     reasons = []
     if arguments.explain:
         reasons = images.explain_predictions(file, samples.X, classes=classes)
-    if reasons and not (arguments.out is None and is_printed() and sys.stdout.isatty()):
+    if reasons and not (arguments.out is None and out.is_printed() and sys.stdout.isatty()):
         table["explanation"] = ["; ".join(str(why).split("\n  ")[1:]) for why in reasons]
     if arguments.out is not None:
-        with atomic_write(arguments.out) as temporary:
-            table.to_csv(temporary, index=False, float_format="%.6g")
-        wrote(arguments.out, counted(len(table), noun))
+        out.write_csv(table, arguments.out, out.counted(len(table), samples.row_noun))
     elif not sys.stdout.isatty():
         text = table.to_csv(index=False, float_format="%.6g").removesuffix("\n")
-        result(text, predictions=table)
+        out.result(text, predictions=table)
     else:
         shown = table.head(_MAX_ROWS).set_index(column)
-        print_table(shown, title="Predictions", name="predictions", values=table)
+        out.print_table(shown, title="Predictions", name="predictions", values=table)
         if len(table) > _MAX_ROWS:
-            note(f"and {len(table) - _MAX_ROWS} more; --out FILE writes all of them")
+            out.note(f"and {len(table) - _MAX_ROWS} more; --out FILE writes all of them")
         for name, why in zip(samples.names[:_MAX_ROWS], reasons, strict=False):
-            result(f"{plain(name)}: {plain(why, lines=True)}")
-    return 0
+            out.result(f"{plain(name)}: {why}")
+
+
+def _label_of(model: Any) -> dict[str, Any]:
+    """The labels of a model by name."""
+    return {str(label): label for label in model.classes_.tolist()}
 
 
 def _candidates(arguments: argparse.Namespace, model: Any) -> list[Any] | None:
@@ -307,7 +281,7 @@ def _candidates(arguments: argparse.Namespace, model: Any) -> list[Any] | None:
     words, taxonomy = arguments.classes, getattr(arguments, "taxonomy", None)
     if words is None:
         return None
-    label_of = {str(label): label for label in model.classes_.tolist()}
+    label_of = _label_of(model)
     below: dict[Any, list[Any]] = {}
     if taxonomy is not None:
         ranks = read_ranks(taxonomy)
@@ -347,7 +321,7 @@ def _samples_for(
     return samples
 
 
-def _run_evaluate(arguments: argparse.Namespace) -> int:
+def _run_evaluate(arguments: argparse.Namespace) -> None:
     """Evaluate a model file on labelled images or table rows.
 
     Prints per-class accuracies on classes with training images and on classes that are only
@@ -357,13 +331,11 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
     # Imported late, since it loads the packages of experiments.
     from zslearn.experiments import evaluate, explain_measures
 
-    if arguments.out is not None:
-        refuse_unwritable(arguments.out)
     ranks = None if arguments.taxonomy is None else read_ranks(arguments.taxonomy)
     file = read_model(arguments.model)
     model = file.model
     samples = _samples_for(arguments, file, described=model.classes_.astype(str).tolist())
-    noun, labels = samples.row_noun, np.asarray(samples.y)
+    number, labels = f"{samples.row_noun}s", np.asarray(samples.y)
     _warn_about_training_samples(file, samples)
     is_seen = np.isin(labels, model.seen_classes_)
     rows: dict[str, dict[str, Any]] = {}
@@ -376,83 +348,71 @@ def _run_evaluate(arguments: argparse.Namespace) -> int:
             X, y = samples.X[chosen], labels[chosen]
             found = evaluate(model, X, y, classes=classes, k=[5]).metrics
             row = {"accuracy": found["per_class_accuracy"], "F@5": found.get("flat_hit_at_5")}
-            rows[what] = row | {f"{noun}s": len(y)}
+            rows[what] = row | {number: len(y)}
             if ranks is not None:
                 rows[what] |= rank_accuracy(y, model.predict(X, classes=classes), ranks)[:-1]
     if is_seen.any() and not is_seen.all():
         mean = harmonic_mean(*(row["accuracy"] for row in list(rows.values())[:2]))
-        rows["harmonic mean of the first two"] = {"accuracy": mean, f"{noun}s": len(labels)}
-    table = pd.DataFrame.from_dict(rows, orient="index").astype({f"{noun}s": int})
+        rows["harmonic mean of the first two"] = {"accuracy": mean, number: len(labels)}
+    table = pd.DataFrame.from_dict(rows, orient="index").astype({number: int})
     title = f"{arguments.model} on {arguments.source}"
     values, table = table.rename_axis("of"), table.rename_axis("per-class accuracy of")
-    print_table(table, title=title, name="accuracies", values=values)
-    explained(explain_measures(table.columns[1:]))
+    out.print_table(table, title=title, name="accuracies", values=values)
+    out.explained(explain_measures(table.columns[1:]))
     if arguments.per_class:
         classes = class_accuracies(labels, model.predict(samples.X))
         known = np.isin(classes.index, model.seen_classes_)
         classes.insert(0, "known_by", np.where(known, images.SEEN, images.DESCRIBED))
-        table = classes.rename(columns={"n_samples": f"{noun}s"})
-        print_table(table, title="Classes, among all", name="classes")
+        table = classes.rename(columns={"n_samples": number})
+        out.print_table(table, title="Classes, among all", name="classes")
     if arguments.out is not None:
-        with atomic_write(arguments.out) as temporary:
-            table.to_csv(temporary, float_format="%.6g")
-        wrote(arguments.out)
-    return 0
+        out.write_csv(table, arguments.out, index=True)
 
 
 def _warn_about_training_samples(file: ModelFile, samples: images.Samples) -> None:
     """Warn about samples that the model was trained on."""
     trained = set(file.extras.get("training_digests", np.empty(0, dtype=str)).ravel().tolist())
     pairs = zip(samples.names, samples.digests, strict=False)
-    repeated = [name for name, digest in pairs if digest in trained]
-    if repeated:
+    if repeated := [name for name, digest in pairs if digest in trained]:
         warn_user(
             f"{len(repeated)} of {len(samples)} {samples.row_noun}s were trained on, such as "
             f"{name_some(repeated, 2)}: the accuracy on new {samples.row_noun}s may be lower."
         )
 
 
-def _run_add_class(arguments: argparse.Namespace) -> int:
+def _run_add_class(arguments: argparse.Namespace) -> None:
     """Add described classes to a model file, without refitting it."""
-    by_text = arguments.text is not None or arguments.name is not None
-    if (arguments.table is None) != by_text or (
-        by_text and (arguments.text is None or arguments.name is None)
-    ):
+    texts = [arguments.name, arguments.text]
+    if (arguments.table is None) != all(texts) or (arguments.table is not None and any(texts)):
         raise ValueError("Give either a table of classes, or --name and --text.")
-    description, encoder = _description(arguments), arguments.text_encoder
-    labels = images.add_classes_to_file(
-        arguments.model, description, arguments.out, encoder=encoder
-    )
-    note(f"added {plain(name_some(labels, 10))}", added=labels)
-    wrote(arguments.out or arguments.model)
-    return 0
+    about = describe(arguments.model).get("about")
+    described = about.get("signatures") if isinstance(about, dict) else None
+    by_text = isinstance(described, dict) and described.get("kind") == "text"
+    if arguments.table is None:
+        description: Any = {arguments.name: [arguments.text]}
+    elif by_text:
+        description = images.read_class_texts(arguments.table)
+    else:
+        description = images.read_class_table(arguments.table).signatures
+    options = {"out": arguments.out, "encoder": arguments.text_encoder}
+    labels = images.add_classes_to_file(arguments.model, description, **options)
+    out.note(f"added {name_some(labels, 10)}", added=labels)
+    out.wrote(arguments.out or arguments.model)
 
 
-def _run_remove_class(arguments: argparse.Namespace) -> int:
+def _run_remove_class(arguments: argparse.Namespace) -> None:
     """Remove described classes from a model file, without refitting it.
 
     Classes with training samples cannot be removed.
     """
     names = [composed(name) for name in arguments.classes]
     left = images.remove_classes_from_file(arguments.model, names, arguments.out)
-    note(f"removed {plain(name_some(names, 10))}; {counted(len(left), 'class', 'es')} left")
-    note(removed=names, classes=left)
-    wrote(arguments.out or arguments.model)
-    return 0
+    what = f"removed {name_some(names, 10)}; {out.counted(len(left), 'class', 'es')} left"
+    out.note(what, removed=names, classes=left)
+    out.wrote(arguments.out or arguments.model)
 
 
-def _description(arguments: argparse.Namespace) -> Any:
-    """Read texts or attributes, like those that describe the classes of the model."""
-    if arguments.table is None:
-        return {arguments.name: [arguments.text]}
-    about = describe(arguments.model).get("about")
-    signatures = about.get("signatures") if isinstance(about, dict) else None
-    if isinstance(signatures, dict) and signatures.get("kind") == "text":
-        return images.read_class_texts(arguments.table)
-    return images.read_class_table(arguments.table).signatures
-
-
-def _run_add_examples(arguments: argparse.Namespace) -> int:
+def _run_add_examples(arguments: argparse.Namespace) -> None:
     """Add labelled images or table rows to a model file, without refitting it.
 
     A few examples of a described class improve its predictions. New classes are described by
@@ -464,13 +424,11 @@ def _run_add_examples(arguments: argparse.Namespace) -> int:
         table = images.read_class_table(arguments.signatures).signatures
     samples = _samples_for(arguments, file)
     classes, alone = images.add_examples_to_file(arguments.model, samples, table, arguments.out)
-    number = counted(len(samples), samples.row_noun)
-    note(f"added {number} of {plain(name_some(classes, 10))}", n_samples=len(samples))
-    note(classes=classes, without_signature=alone)
-    if alone:
-        note(f"without a signature: {plain(name_some(alone, 10))}")
-    wrote(arguments.out or arguments.model)
-    return 0
+    number = out.counted(len(samples), samples.row_noun)
+    out.note(f"added {number} of {name_some(classes, 10)}", n_samples=len(samples))
+    out.note(f"without a signature: {name_some(alone, 10)}" if alone else "")
+    out.note(classes=classes, without_signature=alone)
+    out.wrote(arguments.out or arguments.model)
 
 
 def _read_updatable(arguments: argparse.Namespace, verb: str) -> ModelFile:
@@ -481,7 +439,7 @@ def _read_updatable(arguments: argparse.Namespace, verb: str) -> ModelFile:
     return file
 
 
-def _run_adapt(arguments: argparse.Namespace) -> int:
+def _run_adapt(arguments: argparse.Namespace) -> None:
     """Adapt a model file to unlabelled images or table rows.
 
     Class means move towards the unlabelled images that resemble them, if this improves the score on
@@ -494,29 +452,26 @@ def _run_adapt(arguments: argparse.Namespace) -> int:
     accept: Any = True if arguments.always else "cv"
     options = {"classes": classes, "accept": accept, "out": arguments.out}
     done = images.adapt_file(arguments.model, samples, **options)
-    note(accepted=done.accepted, score_before=done.score_before, score_after=done.score_after)
-    if done.score_before is None or done.score_after is None:
-        note("held-out classes: none, since there are too few seen classes")
-    else:
+    scores = "none, since there are too few seen classes"
+    if done.score_before is not None and done.score_after is not None:
         scores = f"{done.score_before:.3f} before, {done.score_after:.3f} after adapting"
-        note(f"held-out classes: {scores}")
+    found = {"score_before": done.score_before, "score_after": done.score_after}
+    out.note(f"held-out classes: {scores}", accepted=done.accepted, **found)
     if not done.accepted:
-        note(f"{plain(arguments.model)} is unchanged; --always adapts it anyway")
-        return 0
+        out.note(f"{plain(arguments.model)} is unchanged; --always adapts it anyway")
+        return
     columns = {f"share of the {samples.row_noun}s": done.proportions, "moved by": done.moved}
     table = pd.DataFrame(columns).rename_axis("class")
     table = table.sort_values("moved by", ascending=False, kind="stable")
     title = f"Classes that moved most, of {len(table)}"
-    print_table(table.head(_MAX_LISTED), title=title, name="classes", values=table)
-    if done.background_share is not None:
-        number = counted(done.n_samples, samples.row_noun)
-        note(f"{done.background_share:.3f} of {number} fit no class")
-        note(background_share=done.background_share)
-    wrote(arguments.out or arguments.model)
-    return 0
+    out.print_table(table.head(_MAX_LISTED), title=title, name="classes", values=table)
+    if (share := done.background_share) is not None:
+        number = out.counted(done.n_samples, samples.row_noun)
+        out.note(f"{share:.3f} of {number} fit no class", background_share=share)
+    out.wrote(arguments.out or arguments.model)
 
 
-def _run_suggest(arguments: argparse.Namespace) -> int:
+def _run_suggest(arguments: argparse.Namespace) -> None:
     """Suggest which unlabelled images or table rows to label next.
 
     They are ranked by the expected gain of accuracy over the others once they are labelled. A
@@ -524,37 +479,31 @@ def _run_suggest(arguments: argparse.Namespace) -> int:
     """
     if arguments.n < 1:
         raise ValueError(f"--n {arguments.n}: give a positive number.")
-    if arguments.out is not None:
-        refuse_unwritable(arguments.out)
     file = read_model(arguments.model)
     images.check_can_learn(file.model, "suggest", plain(arguments.model))
     classes = _candidates(arguments, file.model)
     samples = _samples_for(arguments, file)
     found = file.model.suggest(samples.X, arguments.n, classes=classes)
-    noun, number = samples.row_noun, counted(len(samples), samples.row_noun)
-    column = samples.about.get("id", "row") if "columns" in samples.about else noun
+    noun, column = samples.row_noun, _id_column(samples)
     names = [samples.names[row] for row in found.rows]
     columns = {"class": found.labels, "probability": found.probabilities, "gain": found.gains}
     table = pd.DataFrame({column: names, **columns})
-    shown, title = table.set_index(column), f"Label these next, of {number}"
-    print_table(shown, title=title, name="suggestions", values=table)
+    title = f"Label these next, of {out.counted(len(samples), noun)}"
+    out.print_table(table.set_index(column), title=title, name="suggestions", values=table)
     shown = found.classes.head(_MAX_LISTED)
     title = f"Classes that gain most, of {len(found.classes)}"
-    print_table(shown, title=title, name="classes", values=found.classes)
-    explained(
+    out.print_table(shown, title=title, name="classes", values=found.classes)
+    out.explained(
         f"gain: expected gain of accuracy over the other {noun}s by the label of one {noun}. "
         f"advice: what helps the class most, the label of one {noun} (image), a better "
         "description, or neither."
     )
     if found.indistinct:
         listed = ", ".join(map(str, found.indistinct[:_MAX_LISTED]))
-        note(f"attributes cannot tell apart: {plain(listed)}")
-    note(n_samples=len(samples), indistinct=found.indistinct)
+        out.note(f"attributes cannot tell apart: {plain(listed)}")
+    out.note(n_samples=len(samples), indistinct=found.indistinct)
     if arguments.out is not None:
-        with atomic_write(arguments.out) as temporary:
-            table.to_csv(temporary, index=False, float_format="%.6g")
-        wrote(arguments.out, counted(len(table), noun))
-    return 0
+        out.write_csv(table, arguments.out, out.counted(len(table), noun))
 
 
 #: Options for computing features. With a model file, it determines the network.
@@ -579,6 +528,8 @@ _FORMAT = (
     ("--decimal", [".", ","], None, "decimal sign of text tables (default: recognised)"),
     ("--encoding", "NAME", None, "encoding of text tables (default: recognised)"),
 )
+#: Options of commands that read samples for a model file.
+_NEW_SAMPLES = (*_FORMAT, *_READING, _CACHE)
 _GRID = "grid of hyper-parameters to search; auto: quick for tables, fast for images"
 _SOURCE = (
     "folder with one folder of images per class, CSV table of paths and labels, table (.csv, "
@@ -592,38 +543,25 @@ _METHOD = (
     f"method (see zslearn bench --help); auto tunes {', '.join(LEADING_METHODS)} and keeps the "
     "best on held-out classes, or the first with --tune none"
 )
+_ATTRIBUTES = "table of attributes (.csv, .tsv, .xlsx, .parquet), one row per class"
+_CHOSEN = "auto chooses on held-out classes"
 _TRAINING = (
     ("source", "IMAGES|TABLE", ..., _SOURCE),
-    (
-        "--signatures",
-        "FILE",
-        None,
-        "table of attributes (.csv, .tsv, .xlsx, .parquet), one row per class",
-    ),
+    ("--signatures", "FILE", None, _ATTRIBUTES),
     ("--describe", "FILE", None, "texts of classes: CSV table (class, text) or JSON file"),
     ("--leave-out", "CLASS…", (), "classes to exclude from training"),
     ("--text-encoder", "NAME", None, _ENCODER),
     ("--prompts", "PROMPT…", None, 'templates with "{}" for the text, averaged'),
     ("--method", "METHOD", "auto", _METHOD),
     ("--seed", int, 0, "random seed"),
-    ("--signature-scaling", SCALINGS, "auto", "scaling of the signatures"),
-    jobs(),
+    ("--signature-scaling", out.SCALINGS, "auto", "scaling of the signatures"),
+    out.jobs(),
     "tables of features",
     ("--label", "COLUMN", None, "label column (default: label)"),
     ("--id", "COLUMN", None, "column that names the rows; predict prints it"),
     ("--drop", "COLUMN…", (), "columns of either table that are not used"),
-    (
-        "--feature-scaling",
-        SCALINGS,
-        "auto",
-        "scaling of the numbers; auto chooses on held-out classes",
-    ),
-    (
-        "--row-norm",
-        ["auto", "none", "l2"],
-        "auto",
-        "norm of the rows; auto chooses on held-out classes",
-    ),
+    ("--feature-scaling", out.SCALINGS, "auto", f"scaling of the numbers; {_CHOSEN}"),
+    ("--row-norm", ["auto", "none", "l2"], "auto", f"norm of the rows; {_CHOSEN}"),
     *_FORMAT,
     *_NETWORK,
 )
@@ -633,6 +571,7 @@ _SAMPLES = (
     "columns that the model was fitted on"
 )
 _SAMPLE_ARGUMENTS = (_MODEL, ("source", "IMAGES|TABLE", ..., _SAMPLES))
+_ID = ("--id", "COLUMN", None, "column of a table that names its rows (default: as in fit)")
 _LABEL = ("--label", "COLUMN", None, "label column of a table (default: as in fit)")
 _OUT = ("--out", "FILE", None, "file to write (default: replace MODEL)")
 _CLASSES = (
@@ -651,19 +590,12 @@ OPTIONS = {
     "features": {
         "extract": (
             _run_extract,
-            "compute features of images; with a pretrained network, and write one file with "
-            "features, labels and a record of how they were computed. After an interruption, the "
-            "same command resumes. Unreadable images are skipped and listed",
             ("images", "IMAGES", ..., "folder with class folders, or CSV table (path, label)"),
             ("--out", "FILE", Path("features.npz"), "file to write"),
             ("--resume", bool, True, "keep finished parts (default), or start over"),
             *_NETWORK,
         ),
-        "show": (
-            _run_show,
-            "show how features were computed",
-            ("file", "FILE", ..., ".npz file of features"),
-        ),
+        "show": (_run_show, ("file", "FILE", ..., ".npz file of features")),
     },
     "fit": (
         _run_fit,
@@ -671,38 +603,30 @@ OPTIONS = {
         ("--keep-features", "FILE", None, "file for the features (default: NAME.features.npz)"),
         ("--tune", ["auto", *GRIDS, "none"], "auto", _GRID),
         ("--none", float, None, "reject images that fit no class, at this false-alarm rate"),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}; also predict the deepest confident rank"),
+        ("--taxonomy", "FILE", None, f"{out.TAXONOMY}; also predict the deepest confident rank"),
         *_TRAINING,
     ),
-    "tune": (
-        _run_tune,
-        ("--tune", ["auto", *GRIDS], "auto", _GRID),
-        *_TRAINING,
-    ),
+    "tune": (_run_tune, ("--tune", ["auto", *GRIDS], "auto", _GRID), *_TRAINING),
     "predict": (
         _run_predict,
         *_SAMPLE_ARGUMENTS,
         ("--classes", "CLASS…", None, _CLASSES),
-        ("--taxonomy", "FILE", None, TAXONOMY),
-        ("--prior", "FILE", None, PRIOR),
+        ("--taxonomy", "FILE", None, out.TAXONOMY),
+        ("--prior", "FILE", None, out.PRIOR),
         ("--top", int, 2, "number of classes per image"),
         ("--out", "FILE", None, "CSV table to write (default: print)"),
         ("--explain", bool, False, _EXPLAIN),
-        ("--id", "COLUMN", None, "column of a table that names its rows (default: as in fit)"),
-        *_FORMAT,
-        *_READING,
-        _CACHE,
+        _ID,
+        *_NEW_SAMPLES,
     ),
     "evaluate": (
         _run_evaluate,
         *_SAMPLE_ARGUMENTS,
         _LABEL,
-        ("--taxonomy", "FILE", None, TAXONOMY),
-        *_FORMAT,
+        ("--taxonomy", "FILE", None, out.TAXONOMY),
         ("--per-class", bool, False, "also print the accuracy of each class"),
         ("--out", "FILE", None, "CSV table to write: the classes with --per-class"),
-        *_READING,
-        _CACHE,
+        *_NEW_SAMPLES,
     ),
     "add-class": (
         _run_add_class,
@@ -726,9 +650,7 @@ OPTIONS = {
         _LABEL,
         ("--signatures", "FILE", None, "table of signatures of new classes"),
         _OUT,
-        *_FORMAT,
-        *_READING,
-        _CACHE,
+        *_NEW_SAMPLES,
     ),
     "adapt": (
         _run_adapt,
@@ -736,9 +658,7 @@ OPTIONS = {
         ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
         ("--always", bool, False, "adapt even if the score on held-out classes does not improve"),
         _OUT,
-        *_FORMAT,
-        *_READING,
-        _CACHE,
+        *_NEW_SAMPLES,
     ),
     "suggest": (
         _run_suggest,
@@ -746,9 +666,7 @@ OPTIONS = {
         ("--n", int, 10, "number of images or rows to suggest"),
         ("--classes", "CLASS…", None, _CLASSES.partition(";")[0]),
         ("--out", "FILE", None, "CSV table to write: the suggested images or rows"),
-        ("--id", "COLUMN", None, "column of a table that names its rows (default: as in fit)"),
-        *_FORMAT,
-        *_READING,
-        _CACHE,
+        _ID,
+        *_NEW_SAMPLES,
     ),
 }

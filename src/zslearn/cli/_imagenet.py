@@ -7,22 +7,13 @@ from pathlib import Path
 
 from zslearn import experiments
 from zslearn._utils._files import refuse_unwritable
-from zslearn.cli._output import (
-    explained,
-    jobs,
-    note,
-    note_on_stderr,
-    print_table,
-    result,
-    say,
-    values_of,
-)
+from zslearn.cli import _output as out
 from zslearn.datasets import LAST_LAYERS, ClassShards, read_signature_table
 from zslearn.model_selection import GRIDS
 from zslearn.signatures import WordNet
 
 
-def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
+def _run_bench_imagenet(arguments: argparse.Namespace) -> None:
     """Tune methods on the seen classes of ImageNet, and evaluate them on the paper's test sets.
 
     Each run writes one record. Tables 4 and 7 to 12 of the paper are printed if the signatures fill
@@ -47,18 +38,16 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
         signatures,
         arguments.out,
         wordnet,
-        counts=None
-        if arguments.counts is None
-        else experiments.read_image_counts(arguments.counts),
-        **values_of(arguments, "lists", "features", "grid", "seed"),
+        counts=arguments.counts and experiments.read_image_counts(arguments.counts),
+        **out.values_of(arguments, "lists", "features", "grid", "seed"),
         per_class=arguments.per_class or None,
         n_folds=arguments.folds,
         settings={name: epochs for name in ("GCNZ", "SGCN", "DGP") if epochs},
         n_jobs=arguments.jobs,
-        say=say,
+        say=out.say,
     )
     sizes = ", ".join(f"{name} {len(classes)}" for name, classes in bench.sets.items())
-    say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
+    out.say(f"{len(bench.seen)} seen and {len(bench.unseen)} unseen classes; test sets: {sizes}")
     files = bench.run(arguments.methods, ideal=arguments.ideal)
     tables = {}
     for folder, names in experiments.IMAGENET_TABLES.items():
@@ -72,14 +61,13 @@ def _run_bench_imagenet(arguments: argparse.Namespace) -> int:
             except ValueError:
                 # None of the kinds of signatures belongs to this table.
                 continue
-            result(f"{experiments.render(table, 'terminal')}\n")
+            out.result(f"{experiments.render(table, 'terminal')}\n")
             tables[like] = table.cells()
-    note(tables=tables, records=files)
-    note_on_stderr(f"{len(files)} records in {arguments.out}")
-    return 0
+    out.note(tables=tables, records=files)
+    out.say(f"zslearn: {len(files)} records in {arguments.out}", "")
 
 
-def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
+def _run_demo_imagenet(arguments: argparse.Namespace) -> None:
     """Hold out classes of a pretrained image network and predict their last-layer weights.
 
     Weights are predicted from words, text and the class hierarchy. A class is recognised if its
@@ -91,23 +79,20 @@ def _run_demo_imagenet(arguments: argparse.Namespace) -> int:
         kinds=arguments.signatures,
         n_splits=arguments.splits,
         n_held_out=_HELD_OUT,
-        **values_of(arguments, "network", "methods", "seed", "recipe", "graph"),
-        **values_of(arguments, "packages", "fetch"),
-        say=say,
+        **out.values_of(arguments, "network", "methods", "seed", "recipe", "graph"),
+        **out.values_of(arguments, "packages", "fetch"),
+        say=out.say,
     )
     table = found.table.reset_index()
     shown = found.table.set_axis([f"{kind} · {method}" for kind, method in found.table.index])
     title = f"{arguments.network}: rows of {_HELD_OUT} held-out classes recognised"
-    print_table(shown, title=title, name="results", values=table)
-    note()
+    out.print_table(shown, title=title, name="results", values=table)
     neighbours = found.neighbours.set_index("held out")
-    print_table(neighbours, title="Seen classes nearest to a row", name="neighbours")
-    note()
-    explained(
+    out.print_table(neighbours, title="Seen classes nearest to a row", name="neighbours")
+    out.explained(
         "The weights of a held-out class replace an image: this tests classes, not images, and the "
         "network was trained on all classes."
     )
-    return 0
 
 
 _HELD_OUT = 200
@@ -120,22 +105,18 @@ _SIGNATURES = (
     "hie=hie.csv; kinds that start with wv are also combined with hie"
 )
 _COUNTS = "table of the numbers of images by wnid (default: numbers of features)"
+_ALL = f"methods (default: {', '.join(experiments.IMAGENET_METHODS)})"
 _EPOCHS = "training epochs of GCNZ (default: 300), SGCN and DGP (default: 3,000)"
 _KINDS = f"some of {', '.join(map(repr, experiments.TRACK_SIGNATURES))} (default: all)"
 _METHODS = f"some of {', '.join(experiments.TRACK_METHODS)} (default: ESZSL SGCN)"
 _RECIPE = "training of graph methods: short (minutes on a CPU), or as published"
 _GRAPH = "graph for graph methods: the classes and their ancestors, or all 32,324 nodes"
 OPTIONS = {
-    "bench-imagenet": (
+    "bench imagenet": (
         _run_bench_imagenet,
         ("folder", "FOLDER", ..., _FOLDER),
         ("--signatures", "KIND=FILE…", ..., _SIGNATURES),
-        (
-            "--methods",
-            "METHOD…",
-            [*experiments.IMAGENET_METHODS],
-            f"methods (default: {', '.join(experiments.IMAGENET_METHODS)})",
-        ),
+        ("--methods", "METHOD…", [*experiments.IMAGENET_METHODS], _ALL),
         ("--counts", "FILE", None, _COUNTS),
         ("--per-class", int, 100, "maximum number of training rows per seen class; 0 for all"),
         ("--features", "NAME", "own", "name of the features in tables"),
@@ -147,9 +128,9 @@ OPTIONS = {
         ("--wordnet", "FOLDER", None, "folder of WordNet 3.0"),
         ("--lists", "FOLDER", None, "folder of ImageNet's lists of classes"),
         ("--out", "FOLDER", Path("runs-imagenet"), "folder for the records"),
-        jobs(),
+        out.jobs(),
     ),
-    "demo-imagenet": (
+    "demo imagenet": (
         _run_demo_imagenet,
         ("--network", [*LAST_LAYERS], next(iter(LAST_LAYERS)), "pretrained network"),
         ("--methods", "METHOD…", ["ESZSL", "SGCN"], _METHODS),

@@ -7,6 +7,7 @@ import importlib
 import inspect
 import logging
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,8 +17,7 @@ from typing import Any, NoReturn
 from zslearn._version import __version__
 
 #: Command → its module and its one-line help. `OPTIONS` of the module maps the command to its
-#: function, whose docstring is the description, and its arguments; or maps each subcommand to its
-#: function, description and arguments.
+#: function, whose docstring is the description, and its arguments; or maps subcommands to theirs.
 _COMMANDS = {
     "demo": ("_bench", "recognise letters without training images"),
     "data": ("_data", "list, show, download and check data sets"),
@@ -39,9 +39,9 @@ _COMMANDS = {
     "serve": ("_serve", "serve a model file over HTTP, with a web page"),
     "analyze": ("_bench", "run an analysis of the paper on a data set"),
     "info": ("_info", "describe a model file, or the installation for a bug report"),
-    # "bench imagenet" and "demo imagenet"; not listed in the help.
-    "bench-imagenet": ("_imagenet", None),
-    "demo-imagenet": ("_imagenet", None),
+    # Not listed in the help.
+    "bench imagenet": ("_imagenet", None),
+    "demo imagenet": ("_imagenet", None),
 }
 
 
@@ -105,12 +105,11 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     _add_flags(parser)
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, (module, line) in _COMMANDS.items():
-        if line is None:
-            command = commands.add_parser(name, prog=f"zslearn {name.replace('-', ' ')}")
-        else:
-            command = commands.add_parser(name, help=line, description=line)
+        about: dict[str, Any] = {} if line is None else {"help": line, "description": line}
+        command = commands.add_parser(name, **about)
         if name in words:
-            _add_command(command, importlib.import_module(f"zslearn.cli.{module}"), name)
+            options = importlib.import_module(f"zslearn.cli.{module}").OPTIONS
+            _add_command(command, options[name])
     return parser
 
 
@@ -120,25 +119,23 @@ def _add_flags(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, action="store_true", help=text)
 
 
-def _add_command(parser: argparse.ArgumentParser, module: Any, name: str) -> None:
-    """Add the arguments of a command, or its subcommands."""
+def _add_command(parser: argparse.ArgumentParser, options: Any) -> None:
+    """Add the function and the arguments of a command, or its subcommands."""
     from zslearn.cli._output import add_options
 
-    options = module.OPTIONS[name]
-    if not isinstance(options, dict):
-        run, *rows = options
-        parser.description = inspect.getdoc(run)
-        add_options(parser, *rows)
-        _add_flags(parser)
-        parser.set_defaults(run=run, flags=frozenset(parser._option_string_actions))
+    if isinstance(options, dict):
+        words = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(options))
+        for word, rows in options.items():
+            first = str(inspect.getdoc(rows[0])).partition("\n")[0]
+            _add_command(words.add_parser(word, help=f"{first[0].lower()}{first[1:-1]}"), rows)
         return
-    commands = parser.add_subparsers(dest="subcommand", required=True, metavar="|".join(options))
-    for word, (run, about, *rows) in options.items():
-        text = f"{about[0].upper()}{about[1:]}."
-        command = commands.add_parser(word, help=about.partition(";")[0], description=text)
-        add_options(command, *rows)
-        _add_flags(command)
-        command.set_defaults(run=run, flags=frozenset(command._option_string_actions))
+    run, *rows = options
+    parser.description = inspect.getdoc(run)
+    add_options(parser, *rows)
+    _add_flags(parser)
+    known = parser._option_string_actions
+    is_file = "--out" in known and known["--out"].metavar == "FILE"
+    parser.set_defaults(run=run, flags=frozenset(known), writes_file=is_file)
 
 
 def _reason(error: Exception) -> str:
@@ -176,9 +173,8 @@ def _complete() -> None:
 
 def _joined(words: list[str]) -> list[str]:
     """Join the commands of two words, whose options differ from those of other data sets."""
-    if words[:2] in (["bench", "imagenet"], ["demo", "imagenet"]):
-        return ["-".join(words[:2]), *words[2:]]
-    return words
+    two = " ".join(words[:2])
+    return [two, *words[2:]] if two in _COMMANDS else words
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -205,9 +201,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"zslearn {__version__}")
         return 0
     arguments = _parser(words).parse_args(words)
-    arguments.words, arguments.debug = words, "--debug" in given
+    arguments.command_line = shlex.join(["zslearn", *words[0].split(), *words[1:]])
     try:
-        return _run(arguments, as_json="--json" in given, quiet="--quiet" in given)
+        return _run(arguments, **{flag.removeprefix("--"): flag in given for flag in _FLAGS})
     except KeyboardInterrupt:
         print("zslearn: stopped", file=sys.stderr)
         return 130
@@ -217,20 +213,24 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
 
 
-def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
+def _run(arguments: argparse.Namespace, *, json: bool, quiet: bool, debug: bool) -> int:
     """Run a command, report an error in one line, and print the document for `--json`."""
+    from zslearn._utils._files import refuse_unwritable
     from zslearn._utils._messages import each_warning_once, plain
     from zslearn._utils._reading import text_format
     from zslearn.cli._output import Report, in_options, reporting, warnings_as_lines
 
-    report, status = Report(as_json=as_json, quiet=quiet, flags=arguments.flags), 1
+    report, status = Report(as_json=json, quiet=quiet, flags=arguments.flags), 1
+    arguments.debug = debug
     level = logging.WARNING if quiet else logging.INFO
     with reporting(report):
         try:
             names = ("sep", "decimal", "encoding")
             read_as = text_format(**{name: getattr(arguments, name, None) for name in names})
             with _log_to_stderr(level), warnings_as_lines(), each_warning_once(), read_as:
-                status = arguments.run(arguments)
+                if arguments.writes_file and arguments.out is not None:
+                    refuse_unwritable(arguments.out)
+                status = arguments.run(arguments) or 0
         except BrokenPipeError:
             raise
         except Exception as error:
@@ -239,7 +239,7 @@ def _run(arguments: argparse.Namespace, *, as_json: bool, quiet: bool) -> int:
             # An error may quote a file; `plain` removes control characters.
             trace = plain(traceback.format_exc(), lines=True)
             line = f"zslearn: error: {message}\n"
-            print(trace if arguments.debug else line, end="", file=sys.stderr)
-    words = arguments.command.replace("-imagenet", " imagenet"), vars(arguments).get("subcommand")
+            print(trace if debug else line, end="", file=sys.stderr)
+    words = (arguments.command, getattr(arguments, "subcommand", None))
     report.print_document(" ".join(filter(None, words)), status)
     return status

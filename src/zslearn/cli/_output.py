@@ -28,6 +28,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import composed, plain
 from zslearn._utils._progress import quiet as quiet_progress
 
@@ -102,33 +103,24 @@ _OF_OTHER_COMMANDS = {
     *("version", "signature_scaling", "feature_scaling", "backbone", "weights", "boxes"),
     *("crop", "method", "classes"),
 }
-#: Python code in messages of the library, as a pattern → what to do on the command line.
-_CODE = {
-    r"signatures = zslearn\.signatures\.attribute_signatures\(signatures, "
-    r"signature_scaling='standard'\)": "signature_scaling=standard",
-    r"'standard', or make_pipeline\(StandardScaler\(\), method\)": "standard",
-    r"make_pipeline\(StandardScaler\(\), method\)": "feature_scaling=standard",
-    r"convert them with \.astype\(float\)": "write them as numbers",
-    r"\bwith index=False": "without its index",
-    r"unicodedata\.normalize\('NFC', name\)": "Unicode's NFC",
-    # Remedies that name both the parameter and the option.
-    r"\([\w=.]+; on the command line ": "(",
-    r"\(\w+=, --": "(--",
-    r"(\w+)=True \(--\1\)": "--\\1",
-    r" \(\w+= in Python\)": "",
-    # Methods that are commands.
+#: Words that messages of the library write for Python alone, as a pattern → those for options.
+_WORDS = {
+    r" \(in Python: [^()]*\)": "",
     r"\b(add|remove)_class(?:es)?\b": r"\1-class",
     r"\badd_examples\b": "add-examples",
 }
-_VALUE = r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|(?P<none>…?(?=[,;:).]?(?:\s|$)))"
+_VALUE = (
+    r"\[(?P<list>[^\]]*)\]|(?P<word>True|False|None)\b|'(?P<text>[\w.-]+)'|"
+    r"(?P<none>…?(?=[,;:).]?(?:\s|$)))"
+)
 _PARAMETER = re.compile(rf"(?<![\w.-])(?P<name>[a-z]\w*)=(?:{_VALUE})?")
 _BARE = re.compile(r"(?<![\w.'\"/-])[a-z]+(?:_[a-z]+)+\b(?![(=])")
 
 
 def in_options(message: str) -> str:
-    """Convert the parameters and code in a message of the library to command-line options."""
-    for code, remedy in _CODE.items():
-        message = re.sub(code, remedy, message)
+    """Convert the parameters in a message of the library to command-line options."""
+    for pattern, words in _WORDS.items():
+        message = re.sub(pattern, words, message)
     message = _PARAMETER.sub(lambda match: _as_option(match) or match[0], message)
     return _BARE.sub(lambda match: _option(match[0]) or match[0], message)
 
@@ -146,11 +138,10 @@ def _as_option(match: re.Match[str]) -> str | None:
     option = _option(match["name"])
     if option is None or match["none"] is not None:
         return option
-    if match["list"] is not None:
-        return f"{option} {match['list']}".replace("', '", "' '")
     if match["word"] in ("True", "False"):
         return option if match["word"] == "True" else option.replace("--", "--no-", 1)
-    return f"{option} none" if match["word"] else f"{option} "
+    values = (match["list"] or "").replace("', '", "' '")
+    return f"{option} {values or match['text'] or ('none' if match['word'] else '')}"
 
 
 def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
@@ -158,8 +149,8 @@ def values_of(arguments: argparse.Namespace, *names: str) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in names}
 
 
-def scaling(word: str) -> str | None:
-    """Convert one of `SCALINGS` to an argument of the library."""
+def none_of(word: str) -> str | None:
+    """Convert the choice "none" to the argument None."""
     return None if word == "none" else word
 
 
@@ -198,9 +189,9 @@ class Report:
             values = {"command": command, "status": status, **self.values}
             print(json.dumps(_as_json(values), ensure_ascii=False, indent=2))
 
-    def add(self, name: str, values: Iterable[Any]) -> None:
+    def add(self, name: str, value: Any) -> None:
         """Append to a list of values."""
-        self.values.setdefault(name, []).extend(values)
+        self.values.setdefault(name, []).append(value)
 
 
 _report: ContextVar[Report] = ContextVar("report", default=Report())  # noqa: B039
@@ -233,32 +224,36 @@ def _as_json(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-def note(text: str = "", /, **values: Any) -> None:
-    """Say what was done, which ``--quiet`` omits; the values are for ``--json``."""
-    report = _report.get()
-    report.values |= values
-    if text and not (report.as_json or report.quiet):
-        print(text)
-
-
 def result(text: str, /, **values: Any) -> None:
     """Print what the command was called for; the values are for ``--json``."""
     report = _report.get()
     report.values |= values
-    if not report.as_json:
-        print(text)
+    if text and not report.as_json:
+        print(plain(text, lines=True))
+
+
+def note(text: str = "", /, **values: Any) -> None:
+    """Say what was done, which ``--quiet`` omits; the values are for ``--json``."""
+    result("" if _report.get().quiet else text, **values)
 
 
 def wrote(path: Path | str, what: str = "") -> None:
     """Say that a file was written, and what it holds."""
     note(f"wrote {plain(path)}{what and f': {what}'}")
-    _report.get().add("files", [path])
+    _report.get().add("files", path)
 
 
-def note_on_stderr(text: str) -> None:
-    """Say what was done on standard error, so that results can be piped."""
+def write_csv(table: pd.DataFrame, path: Path, what: str = "", *, index: bool = False) -> None:
+    """Write a table whose numbers have six digits, and say so."""
+    with atomic_write(path) as temporary:
+        table.to_csv(temporary, index=index, float_format="%.6g")
+    wrote(path, what)
+
+
+def say(text: str, ending: str = " …") -> None:
+    """Print a message on standard error, so that results can be piped; by default progress."""
     if not _report.get().quiet:
-        print(f"zslearn: {plain(text)}", file=sys.stderr)
+        print(f"{plain(text)}{ending}", file=sys.stderr, flush=True)
 
 
 def is_printed() -> bool:
@@ -266,10 +261,14 @@ def is_printed() -> bool:
     return not _report.get().as_json
 
 
+def filled(text: str, width: int = 80) -> str:
+    """Wrap paragraphs, with blank lines between them."""
+    return "\n\n".join(textwrap.fill(line, width) for line in text.splitlines())
+
+
 def explained(text: str) -> None:
-    """Print an explanation below a table, in lines of 80 characters."""
-    if text:
-        note(textwrap.fill(text, 80))
+    """Print an explanation below a table."""
+    note(filled(text))
 
 
 def print_table(
@@ -285,8 +284,7 @@ def print_table(
         return
     table = table.map(_cell)
     if not sys.stdout.isatty():
-        print(plain(title))
-        print(table.rename(index=_safe, columns=_safe).map(_safe).to_string())
+        result(f"{plain(title)}\n{table.to_string()}")
         return
     drawn = Table(title=Text(plain(title), "table.title"), title_justify="left")
     drawn.add_column(_text(table.index.names[0] or ""))
@@ -305,10 +303,6 @@ def _cell(value: Any) -> Any:
     return "" if value is None else value
 
 
-def _safe(cell: Any) -> Any:
-    return plain(cell) if isinstance(cell, str) else cell
-
-
 def _text(cell: Any) -> Text:
     """A cell without markup, so that brackets are shown as they are."""
     return Text(plain(cell))
@@ -317,12 +311,6 @@ def _text(cell: Any) -> Text:
 def counted(number: int, noun: str, ending: str = "s") -> str:
     """Format a count with its noun: "1 image", "2 images"."""
     return f"{number} {noun}{'' if number == 1 else ending}"
-
-
-def say(text: str) -> None:
-    """Print a progress message on standard error, so that results can be piped."""
-    if not _report.get().quiet:
-        print(f"{plain(text)} …", file=sys.stderr, flush=True)
 
 
 @contextmanager
@@ -334,7 +322,7 @@ def warnings_as_lines() -> Iterator[None]:
         text = plain(" ".join(in_options(str(message)).split()))
         if issubclass(category, UserWarning) and text not in shown:
             shown.add(text)
-            _report.get().add("warnings", [text])
+            _report.get().add("warnings", text)
             print(f"zslearn: warning: {text}", file=sys.stderr)
 
     with warnings.catch_warnings():

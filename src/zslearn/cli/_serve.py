@@ -9,7 +9,7 @@ import argparse
 import os
 from pathlib import Path
 
-from zslearn.cli._output import PRIOR, TAXONOMY, note, wrote
+from zslearn.cli import _output as out
 
 #: Field of `Limits` → its option, type and help.
 _LIMITS = {
@@ -24,7 +24,7 @@ _LIMITS = {
 }
 
 
-def _run_export(arguments: argparse.Namespace) -> int:
+def _run_export(arguments: argparse.Namespace) -> None:
     """Export a model file to ONNX, as a graph that maps features to scores and labels.
 
     Before the file is written, onnxruntime checks that it gives the same results as the model.
@@ -39,12 +39,11 @@ def _run_export(arguments: argparse.Namespace) -> int:
     file = export_onnx(model, arguments.file, check=not arguments.no_check)
     size = file.stat().st_size / 2**20
     classes = f"{len(model.classes_)} classes, {model.n_features_in_} features"
-    wrote(file, f"{classes}, {size:.1f} MiB")
-    note(classes=model.classes_, n_features=model.n_features_in_)
-    return 0
+    out.wrote(file, f"{classes}, {size:.1f} MiB")
+    out.note(classes=model.classes_, n_features=model.n_features_in_)
 
 
-def _run_serve(arguments: argparse.Namespace) -> int:
+def _run_serve(arguments: argparse.Namespace) -> None:
     """Serve a model file over HTTP, with a web page.
 
     The service predicts images or feature vectors, adds classes from their descriptions, and learns
@@ -61,19 +60,14 @@ def _run_serve(arguments: argparse.Namespace) -> int:
         limits["body_bytes"] = int(limits["body_bytes"] * 2**20)
     serve(
         arguments.model,
-        host=arguments.host,
-        port=arguments.port,
+        **out.values_of(arguments, "host", "port", "pictures", "weights", "device"),
         token=arguments.token or os.environ.get("ZSLEARN_TOKEN") or None,
-        pictures=arguments.pictures,
-        weights=arguments.weights,
-        device=arguments.device,
         limits=Limits(**{name: value for name, value in limits.items() if value is not None}),
         encoder=arguments.text_encoder,
         prior=None if arguments.prior is None else read_odds(arguments.prior),
         taxonomy=None if arguments.taxonomy is None else read_ranks(arguments.taxonomy),
         describe=None if arguments.describe is None else read_class_texts(arguments.describe),
     )
-    return 0
 
 
 _TOKEN = (
@@ -97,9 +91,9 @@ OPTIONS = {
         ("--weights", "FILE", None, "weights file, for networks that need one"),
         ("--device", "DEVICE", "auto", "cpu, cuda, …; auto uses a GPU if there is one"),
         ("--text-encoder", "NAME", None, "text encoder, if the model file names one in a folder"),
-        ("--prior", "FILE", None, PRIOR),
+        ("--prior", "FILE", None, out.PRIOR),
         ("--describe", "FILE", None, "classes to add: CSV table (class, text) or JSON file"),
-        ("--taxonomy", "FILE", None, f"{TAXONOMY}; requests can then name a taxon"),
+        ("--taxonomy", "FILE", None, f"{out.TAXONOMY}; requests can then name a taxon"),
         "limits",
         *((flag, kind, None, text) for flag, kind, text in _LIMITS.values()),
     ),

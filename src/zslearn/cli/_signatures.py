@@ -8,45 +8,24 @@ from typing import Any
 
 import pandas as pd
 
+from zslearn import datasets, signatures
 from zslearn._utils._array import unit_rows
 from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import plain
-from zslearn.cli._output import TAXONOMY, note, result, wrote
-from zslearn.datasets import (
-    imagenet_classes,
-    read_child_parent_pairs,
-    read_descriptions,
-    read_ranks,
-    read_signature_table,
-    save_signature_table,
-)
-from zslearn.signatures import (
-    ClassGraph,
-    WordNet,
-    attribute_report,
-    attribute_signatures,
-    combine_signatures,
-    description_report,
-    hierarchy_signatures,
-    taxonomy_signatures,
-    text_signatures,
-    train_word_vectors,
-    word_signatures,
-)
+from zslearn.cli import _output as out
 
 
-def _write(table: pd.DataFrame, arguments: argparse.Namespace) -> int:
+def _write(table: pd.DataFrame, arguments: argparse.Namespace) -> None:
     """Write a table, and print its size."""
-    path = save_signature_table(table, arguments.out)
-    wrote(path, f"{len(table)} classes, {table.shape[1]} columns")
-    note(n_classes=len(table), n_columns=table.shape[1])
-    return 0
+    path = datasets.save_signature_table(table, arguments.out)
+    out.wrote(path, f"{len(table)} classes, {table.shape[1]} columns")
+    out.note(n_classes=len(table), n_columns=table.shape[1])
 
 
-def _nouns(arguments: argparse.Namespace) -> tuple[WordNet, list[str]]:
+def _nouns(arguments: argparse.Namespace) -> tuple[signatures.WordNet, list[str]]:
     """WordNet, and the nouns selected by --wnids."""
-    wordnet = WordNet(arguments.wordnet)
-    wnids = imagenet_classes(arguments.wnids, arguments.lists, wordnet=wordnet)
+    wordnet = signatures.WordNet(arguments.wordnet)
+    wnids = datasets.imagenet_classes(arguments.wnids, arguments.lists, wordnet=wordnet)
     return wordnet, wordnet.check(wnids, str(arguments.wnids))
 
 
@@ -55,22 +34,21 @@ def _descriptions(arguments: argparse.Namespace, what: str) -> Any:
     if (arguments.descriptions is None) == (arguments.wnids is None):
         raise ValueError("Give either a file of names or descriptions, or --wnids.")
     if arguments.wnids is None:
-        return read_descriptions(arguments.descriptions)
+        return datasets.read_descriptions(arguments.descriptions)
     wordnet, wnids = _nouns(arguments)
     return {wnid: getattr(wordnet, what)(wnid) for wnid in wnids}
 
 
-def _run_text(arguments: argparse.Namespace) -> int:
-    """Encode descriptions."""
-    texts, prompts = _descriptions(arguments, arguments.say), arguments.prompts or "{}"
-    return _write(
-        text_signatures(texts, arguments.encoder, prompts=prompts, progress=True), arguments
-    )
+def _run_text(arguments: argparse.Namespace) -> None:
+    """Encode names or descriptions with a text encoder."""
+    texts = _descriptions(arguments, arguments.say)
+    options: dict[str, Any] = {"prompts": arguments.prompts or "{}", "progress": True}
+    _write(signatures.text_signatures(texts, arguments.encoder, **options), arguments)
 
 
-def _run_report(arguments: argparse.Namespace) -> int:
-    """Print a report on descriptions, compared with images if given."""
-    texts = read_descriptions(arguments.descriptions, keep_empty=True)
+def _run_report(arguments: argparse.Namespace) -> None:
+    """Report which descriptions to improve."""
+    texts = datasets.read_descriptions(arguments.descriptions, keep_empty=True)
     means = None
     if arguments.features is not None:
         from zslearn.images import load_features
@@ -79,25 +57,27 @@ def _run_report(arguments: argparse.Namespace) -> int:
         if samples.y is None:
             raise ValueError(f"{plain(arguments.features)}: the images have no labels.")
         means = pd.DataFrame(unit_rows(samples.X)).groupby(samples.y.astype(str)).mean()
-    report = description_report(texts, arguments.encoder, means=means, progress=True)
-    result(str(report), neighbours=report.neighbours)
-    return 0 if arguments.out is None else _write(report.neighbours, arguments)
+    options: dict[str, Any] = {"means": means, "progress": True}
+    report = signatures.description_report(texts, arguments.encoder, **options)
+    out.result(str(report), neighbours=report.neighbours)
+    if arguments.out is not None:
+        _write(report.neighbours, arguments)
 
 
-def _run_words(arguments: argparse.Namespace) -> int:
-    """Average word vectors, and print the classes without one."""
+def _run_words(arguments: argparse.Namespace) -> None:
+    """Average the word vectors of class names."""
     names = _descriptions(arguments, "names")
-    table = word_signatures(names, arguments.vectors, phrases=arguments.phrases)
+    options = {"phrases": arguments.phrases}
+    table = signatures.word_signatures(names, arguments.vectors, **options)
     _write(table, arguments)
     missing = [label for label in names if label not in table.index]
-    note(without_vector=missing)
+    out.note(without_vector=missing)
     for label in missing:
-        note(f"without a vector: {plain(label)}")
-    return 0
+        out.note(f"without a vector: {plain(label)}")
 
 
-def _run_hierarchy(arguments: argparse.Namespace) -> int:
-    """Embed the classes of a hierarchy, from a table of pairs or WordNet."""
+def _run_hierarchy(arguments: argparse.Namespace) -> None:
+    """Embed classes by their distances in a hierarchy."""
     hierarchy: Any
     if (arguments.pairs is None) == (arguments.wnids is None):
         raise ValueError("Give either a table of child–parent pairs, or --wnids.")
@@ -106,58 +86,58 @@ def _run_hierarchy(arguments: argparse.Namespace) -> int:
             raise ValueError("--classes is for a table of pairs; select nouns with --wnids.")
         hierarchy, labels = _nouns(arguments)
     else:
-        hierarchy = ClassGraph.from_tree(read_child_parent_pairs(arguments.pairs))
+        pairs = datasets.read_child_parent_pairs(arguments.pairs)
+        hierarchy = signatures.ClassGraph.from_tree(pairs)
         parents = set(hierarchy.edges[:, 1].tolist())
         labels = [node for i, node in enumerate(hierarchy.nodes) if i not in parents]
         if arguments.classes is not None:
-            labels = imagenet_classes(arguments.classes)
+            labels = datasets.imagenet_classes(arguments.classes)
         if not labels:
             raise ValueError(
                 f"{plain(arguments.pairs)}: every node has children, so the hierarchy "
                 "contains a cycle; correct it, or name the classes with --classes."
             )
     options = {"n_components": arguments.components, "n_landmarks": arguments.landmarks}
-    return _write(hierarchy_signatures(hierarchy, labels, progress=True, **options), arguments)
+    table = signatures.hierarchy_signatures(hierarchy, labels, progress=True, **options)
+    _write(table, arguments)
 
 
-def _run_taxonomy(arguments: argparse.Namespace) -> int:
-    """Write a table with one column per taxon."""
-    views = taxonomy_signatures(read_ranks(arguments.table)).views
+def _run_taxonomy(arguments: argparse.Namespace) -> None:
+    """Convert a table of taxonomic ranks to one column per taxon."""
+    views = signatures.taxonomy_signatures(datasets.read_ranks(arguments.table)).views
     columns = [view.add_prefix(f"{rank}: ") for rank, view in views.items()]
-    return _write(pd.concat(columns, axis=1), arguments)
+    _write(pd.concat(columns, axis=1), arguments)
 
 
-def _run_attributes(arguments: argparse.Namespace) -> int:
-    """Print a report on attributes, and write the checked table."""
-    table = read_signature_table(arguments.table, label=arguments.label_column)
-    report = attribute_report(table)
-    result(str(report), report=vars(report))
-    options = {"missing": arguments.missing, "drop_constant": arguments.drop_constant}
-    return _write(attribute_signatures(table, **options), arguments)
+def _run_attributes(arguments: argparse.Namespace) -> None:
+    """Check a table of attributes and print a report."""
+    table = datasets.read_signature_table(arguments.table, label=arguments.label_column)
+    report = signatures.attribute_report(table)
+    out.result(str(report), report=vars(report))
+    options = out.values_of(arguments, "missing", "drop_constant")
+    _write(signatures.attribute_signatures(table, **options), arguments)
 
 
-def _run_train_words(arguments: argparse.Namespace) -> int:
-    """Train word vectors and write them."""
-    vectors = train_word_vectors(
+def _run_train_words(arguments: argparse.Namespace) -> None:
+    """Train word vectors as in the paper."""
+    vectors = signatures.train_word_vectors(
         arguments.corpus,
         n_dimensions=arguments.dimensions,
-        window=arguments.window,
         n_epochs=arguments.epochs,
-        min_count=arguments.min_count,
         random_state=arguments.seed,
         n_jobs=arguments.jobs,
+        **out.values_of(arguments, "window", "min_count"),
         progress=True,
     )
     with atomic_write(arguments.out) as temporary:
         vectors.save_word2vec_format(str(temporary), binary=arguments.out.suffix == ".bin")
-    wrote(arguments.out, f"{len(vectors)} words, {vectors.vector_size} dimensions")
-    return 0
+    out.wrote(arguments.out, f"{len(vectors)} words, {vectors.vector_size} dimensions")
 
 
-def _run_combine(arguments: argparse.Namespace) -> int:
-    """Concatenate tables."""
-    tables = [read_signature_table(path) for path in arguments.tables]
-    return _write(combine_signatures(tables, arguments.weights), arguments)
+def _run_combine(arguments: argparse.Namespace) -> None:
+    """Concatenate tables of signatures, with weights."""
+    tables = [datasets.read_signature_table(path) for path in arguments.tables]
+    _write(signatures.combine_signatures(tables, arguments.weights), arguments)
 
 
 def _table_path(word: str) -> Path:
@@ -187,12 +167,10 @@ _ENCODERS = (
     "model"
 )
 _ENCODER = ("--encoder", "NAME", None, _ENCODERS)
-#: Subcommand → its function, description and arguments.
 OPTIONS = {
     "signatures": {
         "text": (
             _run_text,
-            "encode names or descriptions with a text encoder",
             ("descriptions", "FILE", None, _DESCRIPTIONS),
             *_NOUNS,
             ("--say", _TEXTS, "description", "with --wnids: names, gloss, or both (description)"),
@@ -201,7 +179,6 @@ OPTIONS = {
         ),
         "report": (
             _run_report,
-            "report which descriptions to improve",
             ("descriptions", "FILE", ..., _DESCRIPTIONS),
             _ENCODER,
             ("--features", "FILE", None, "features of labelled images (.npz) to compare with"),
@@ -209,49 +186,30 @@ OPTIONS = {
         ),
         "words": (
             _run_words,
-            "average the word vectors of class names",
             ("descriptions", "FILE", None, _DESCRIPTIONS),
             *_NOUNS,
             ("--vectors", "FILE", ..., "word vectors in the format of word2vec or GloVe"),
-            (
-                "--phrases",
-                _PHRASES,
-                "both",
-                "several words: a term joined by _, or their mean",
-            ),
+            ("--phrases", _PHRASES, "both", "several words: a term joined by _, or their mean"),
         ),
         "hierarchy": (
             _run_hierarchy,
-            "embed classes by their distances in a hierarchy",
             ("pairs", "FILE", None, "table of child–parent pairs; or use --wnids"),
             *_NOUNS,
             ("--classes", "FILE", None, "with pairs: one class per line (default: the leaves)"),
             ("--components", int, None, "number of dimensions (default: at most 500)"),
             ("--landmarks", int, None, "classes to scale by (default: 2,000 of more than 3,000)"),
         ),
-        "taxonomy": (
-            _run_taxonomy,
-            "convert a table of taxonomic ranks to one column per taxon",
-            ("table", "FILE", ..., TAXONOMY),
-            _OUT,
-        ),
+        "taxonomy": (_run_taxonomy, ("table", "FILE", ..., out.TAXONOMY), _OUT),
         "attributes": (
             _run_attributes,
-            "check a table of attributes and print a report",
             ("table", "FILE", ..., "table (.csv, .parquet), one row per class"),
             ("--label-column", "COLUMN", None, "label column (default: the first)"),
-            (
-                "--missing",
-                ["error", "mean", "drop"],
-                "error",
-                "mean of the column, or drop it",
-            ),
+            ("--missing", ["error", "mean", "drop"], "error", "mean of the column, or drop it"),
             ("--drop-constant", bool, False, "omit constant columns"),
             _OUT,
         ),
         "train-words": (
             _run_train_words,
-            "train word vectors as in the paper",
             ("corpus", "FILE…", ..., "text files in UTF-8, one sentence per line"),
             ("--dimensions", int, 500, "number of dimensions"),
             ("--window", int, 20, "number of context words on either side"),
@@ -263,7 +221,6 @@ OPTIONS = {
         ),
         "combine": (
             _run_combine,
-            "concatenate tables of signatures, with weights",
             ("tables", "FILE…", ..., "tables of signatures"),
             ("--weights", "W…", None, "weight of each table (default: equal)"),
             _OUT,

@@ -11,7 +11,7 @@ import zipfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -36,7 +36,8 @@ def read_array(path: Path) -> NDArray[Any]:
         array = read_member(path, FEATURES)
         assert array is not None
         return array
-    return _map_npy(path)
+    shape, by_columns, dtype, offset = _npy_header(path)
+    return np.memmap(path, dtype, "r", offset, shape, "F" if by_columns else "C")
 
 
 def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
@@ -65,37 +66,22 @@ def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
         return array
 
 
-class _NpyHeader(NamedTuple):
-    """What the header of a ``.npy`` file declares, and where the numbers begin."""
-
-    shape: tuple[int, ...]
-    by_columns: bool
-    dtype: np.dtype[Any]
-    offset: int
-
-
-def _npy_header(path: Path) -> _NpyHeader:
-    """Read the header of a ``.npy`` file without Python objects, and compare it with its size."""
+def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, order by columns, dtype and start of the numbers of a ``.npy`` file, checked."""
     size = regular_size(path)
     with reading(path, "the array"), open(path, "rb") as file:
         first = npy.read_magic(file) == (1, 0)
         read = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
-        header = _NpyHeader(*read(file), file.tell())
-        if header.dtype.hasobject:
+        shape, by_columns, dtype = read(file)
+        offset = file.tell()
+        if dtype.hasobject:
             raise ValueError("it contains Python objects")
-        needed, found = math.prod(header.shape) * header.dtype.itemsize, size - header.offset
-        if not header.dtype.itemsize or needed != found or min(header.shape, default=0) < 0:
+        needed, found = math.prod(shape) * dtype.itemsize, size - offset
+        if not dtype.itemsize or needed != found or min(shape, default=0) < 0:
             raise ValueError(
-                f"shape {header.shape} and dtype {header.dtype} need {needed} bytes, but there "
-                f"are {found}"
+                f"shape {shape} and dtype {dtype} need {needed} bytes, but there are {found}"
             )
-    return header
-
-
-def _map_npy(path: Path) -> np.memmap[Any, Any]:
-    """Map a ``.npy`` file."""
-    shape, by_columns, dtype, offset = _npy_header(path)
-    return np.memmap(path, dtype, "r", offset, shape, "F" if by_columns else "C")
+    return shape, by_columns, dtype, offset
 
 
 #: Minimum memory for one value in pyarrow and pandas together, in bytes.
@@ -132,7 +118,7 @@ def read_parquet(path: Path) -> pd.DataFrame:
         return arrow.Table.from_batches(batches, source.schema_arrow).to_pandas()
 
 
-def read_excel(path: Path) -> pd.DataFrame:
+def read_excel(path: Path, *, header: int | None = 0) -> pd.DataFrame:
     """Read the first sheet of an Excel workbook within the memory limit."""
     import_optional("openpyxl", f"Reading {path.name}")
     budget = Budget(path)
@@ -140,10 +126,12 @@ def read_excel(path: Path) -> pd.DataFrame:
         # A workbook is a zip archive of XML.
         with zipfile.ZipFile(path) as archive:
             budget.take(sum(member.file_size for member in archive.infolist()))
-        table = pd.read_excel(path, keep_default_na=False, na_values=[""], engine="openpyxl")
+        table = pd.read_excel(
+            path, header=header, keep_default_na=False, na_values=[""], engine="openpyxl"
+        )
     if not len(table.columns):
         raise ValueError(f"{plain(path)}: the first sheet is empty.")
-    return table.rename(columns=str)
+    return table if header is None else table.rename(columns=str)
 
 
 def is_zarr(path: Path) -> bool:

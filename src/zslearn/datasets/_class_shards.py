@@ -97,14 +97,8 @@ def _parquet_shards(path: Path) -> _Shards:
     }
 
 
-def _zarr_shards(path: Path) -> _Shards:
-    """Shards of a Zarr group with one array per class."""
-    import_optional("zarr", "Reading a Zarr store")
-
-    def opened(folder: Path) -> RowFile:
-        return ArrayRows(open_zarr_array(folder), str(folder))
-
-    return {folder.name: partial(opened, folder) for folder in path.iterdir() if folder.is_dir()}
+def _zarr_shard(folder: Path) -> RowFile:
+    return ArrayRows(open_zarr_array(folder), str(folder))
 
 
 def _find_shards(path: Path) -> _Shards:
@@ -116,7 +110,8 @@ def _find_shards(path: Path) -> _Shards:
             return _parquet_shards(path)
         raise ValueError(f"{path}: give a folder of shards, a Zarr group or a .parquet file.")
     if path.suffix == ".zarr" or is_zarr(path):
-        return _zarr_shards(path)
+        import_optional("zarr", "Reading a Zarr store")
+        return {p.name: partial(_zarr_shard, p) for p in path.iterdir() if p.is_dir()}
     found: dict[str, _Shards] = {
         f"*{suffix}": {file.stem: partial(kind, file) for file in path.glob(f"*{suffix}")}
         for suffix, kind in ((".npy", NpyRows), (".h5", _HDF5Rows))

@@ -23,10 +23,6 @@ _ENDINGS = (".npy", *_TABLES)
 PathLike = str | os.PathLike[str]
 
 
-class _OpenedFiles(list[RowFile]):
-    """Files of features that :meth:`FeatureBlocks.open` passes to the constructor."""
-
-
 class FeatureBlocks(RowsInBlocks):
     """Features and labels that are read from disk one block at a time.
 
@@ -68,7 +64,9 @@ class FeatureBlocks(RowsInBlocks):
         read_ahead: int = 1,
         allow_nan: bool = False,
     ) -> None:
-        files = X if isinstance(X, _OpenedFiles) else [ArrayRows(X)]
+        # `open` passes a list of files.
+        is_opened = isinstance(X, list) and all(isinstance(file, RowFile) for file in X)
+        files: list[RowFile] = X if is_opened else [ArrayRows(X)]
         _check_shards(files)
         self._files, self._labels = files, None
         self._label_files = [] if labels is None else _label_files(labels)
@@ -126,7 +124,7 @@ class FeatureBlocks(RowsInBlocks):
         FeatureBlocks
             The opened files as one array of rows.
         """
-        files = _OpenedFiles(_open(path, features, label) for path in _shards(paths))
+        files = [_open(path, features, label) for path in _shards(paths)]
         return cls(
             files, labels, block_bytes=block_bytes, read_ahead=read_ahead, allow_nan=allow_nan
         )

@@ -191,7 +191,12 @@ def load_glyphs(
     ft2font = import_optional("matplotlib.ft2font", purpose)
     fonts = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 
-    path = cache_folder(data_home) / _cache_name(matplotlib, ft2font, fonts)
+    # Named after everything that affects the pixels.
+    digest = hashlib.sha256(b"".join((fonts / face).read_bytes() for face in FACES)).hexdigest()
+    path = cache_folder(data_home) / (
+        f"{VERSION}_matplotlib-{matplotlib.__version__}_freetype-{ft2font.__freetype_version__}"
+        f"_fonts-{digest[:8]}.npz"
+    )
     try:
         images = _read_images(path)
     except (FileNotFoundError, DamagedCacheError) as error:
@@ -203,7 +208,7 @@ def load_glyphs(
         except OSError as unwritable:
             warn_user(
                 f"The rendered glyphs could not be cached in {path.parent} ({unwritable}). Set "
-                "ZSLEARN_CACHE (data_home= in Python) to a writable folder."
+                "ZSLEARN_CACHE (in Python: data_home=) to a writable folder."
             )
     features = [
         _gradient_histograms(images[rows])
@@ -272,15 +277,6 @@ def _splits() -> dict[str, ClassSplit]:
             version=f"{VERSION}/{name}",
         )
     return splits
-
-
-def _cache_name(matplotlib: Any, ft2font: Any, fonts: Path) -> str:
-    """Name the cache file after everything that affects the pixels."""
-    digest = hashlib.sha256(b"".join((fonts / face).read_bytes() for face in FACES)).hexdigest()
-    return (
-        f"{VERSION}_matplotlib-{matplotlib.__version__}_freetype-{ft2font.__freetype_version__}"
-        f"_fonts-{digest[:8]}.npz"
-    )
 
 
 def _read_images(path: Path) -> NDArray[np.uint8]:

@@ -177,7 +177,15 @@ def populated_classes(
         raise ValueError(f"which={which!r} must be 'most' or 'least'.")
     if not isinstance(n_classes, (int, np.integer)) or n_classes < 1:
         raise ValueError(f"n_classes={n_classes!r} must be an integer of at least 1.")
-    counted = _check_counts(counts)
+    series = counts if isinstance(counts, pd.Series) else pd.Series(dict(counts))
+    if not series.index.is_unique:
+        twice = series.index[series.index.duplicated()].unique()
+        raise ValueError(f"counts names {name_some(twice)} more than once.")
+    numbers = pd.to_numeric(series, errors="coerce")
+    wrong = series.index[~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))]
+    if len(wrong):
+        raise ValueError(f"counts has no valid number of images for {name_some(wrong)}.")
+    counted = numbers.astype(np.int64)
     among = list(counted.index) if classes is None else list(classes)
     unknown = [label for label in among if label not in counted.index]
     if unknown:
@@ -190,16 +198,3 @@ def populated_classes(
         raise ValueError(f"Only {len(chosen)} classes have images; n_classes={n_classes}.")
     sign = -1 if which == "most" else 1
     return sorted(chosen.index, key=lambda label: (sign * chosen[label], label))[:n_classes]
-
-
-def _check_counts(counts: Any) -> pd.Series:
-    """Return the number of images per label; raise if one is invalid."""
-    series = counts if isinstance(counts, pd.Series) else pd.Series(dict(counts))
-    if not series.index.is_unique:
-        twice = series.index[series.index.duplicated()].unique()
-        raise ValueError(f"counts names {name_some(twice)} more than once.")
-    numbers = pd.to_numeric(series, errors="coerce")
-    wrong = series.index[~(np.isfinite(numbers) & (numbers >= 0) & (numbers == np.floor(numbers)))]
-    if len(wrong):
-        raise ValueError(f"counts has no valid number of images for {name_some(wrong)}.")
-    return numbers.astype(np.int64)

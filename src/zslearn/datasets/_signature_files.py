@@ -13,7 +13,14 @@ import pandas as pd
 
 from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import composed, did_you_mean, name_some, plain
-from zslearn._utils._reading import limit_reading, line_numbers, read_csv, read_json, read_lines
+from zslearn._utils._reading import (
+    TABLE_ENDINGS,
+    limit_reading,
+    line_numbers,
+    read_csv,
+    read_json,
+    read_lines,
+)
 from zslearn._utils._validation import (
     holds_numbers,
     is_missing,
@@ -27,10 +34,6 @@ from zslearn.signatures._table import indexed_by_label
 
 #: An integer as str() writes it, with at most the digits of a 64-bit integer.
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")
-
-
-#: Endings of tables in files.
-TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 #: Endings of tables that do not distinguish numbers from text.
 TEXT_ENDINGS = (".csv", ".tsv", ".xlsx")
 
@@ -46,7 +49,10 @@ def read_table(
         return read_parquet(path)
     if ending == ".xlsx":
         table = read_excel(path)
-        types = options([str(name) for name in table.columns]).get("dtype")
+        arguments = options([str(name) for name in table.columns])
+        if "header" in arguments:
+            return read_excel(path, header=arguments["header"])
+        types = arguments.get("dtype")
         names = list(table.columns) if types is str else list(types or ())
         for name in (table.columns[n] if isinstance(n, int) else n for n in names):
             if name in table:
@@ -94,7 +100,7 @@ def read_signatures(
             table,
             plain(path),
             " The first column should hold the labels, but numbers the rows: write the table "
-            "with index=False.",
+            "without its index.",
         )
     if not any_columns:
         refuse_text(table, plain(path), " Drop them, or use zslearn fit, which encodes categories.")

@@ -26,7 +26,7 @@ from zslearn._utils._messages import (
     refuse_equal_labels,
     warn_user,
 )
-from zslearn._utils._reading import limit_reading, read_lines
+from zslearn._utils._reading import TABLE_ENDINGS, limit_reading, read_lines
 from zslearn._utils._validation import (
     as_pandas,
     check_scaling,
@@ -40,9 +40,13 @@ from zslearn._utils._validation import (
 )
 from zslearn.datasets._array_files import LABELS, read_array, read_member, read_parquet
 from zslearn.datasets._dataset import PARTS, ClassSplit, ZeroShotDataset
-from zslearn.datasets._preparation import TablePreparation, counts_rows, prepare_classes
+from zslearn.datasets._preparation import (
+    TablePreparation,
+    copies_labels,
+    counts_rows,
+    prepare_classes,
+)
 from zslearn.datasets._signature_files import (
-    TABLE_ENDINGS,
     TEXT_ENDINGS,
     fits_64_bits,
     is_whole,
@@ -64,8 +68,6 @@ _FOLDER = {
     "parts": (*TABLE_ENDINGS, ".npy"),
     "images": (".npy",),
 }
-#: A column of fewer rows may look like row numbers by chance.
-_FEWEST_ROWS = 5
 
 
 def load_table(
@@ -105,10 +107,11 @@ def load_table(
         replace the files of a folder.
     labels : path, Series, DataFrame or array-like of shape (n_samples,), default=None
         Labels in the order of `features`, if they are not one of its columns: an array, a Series, a
-        DataFrame, a ``.csv`` or ``.parquet`` file with a column `label`, or a ``.npy`` file.
+        DataFrame, a table file as for `features` with a column `label`, or a ``.npy`` file.
     signatures : path or DataFrame
         One row per class. A DataFrame has the labels in its index or in a column `label`; a
-        ``.csv`` or ``.parquet`` file in the column `label` if there is one, else in the first.
+        ``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet`` file in the column `label` if there is one,
+        else in the first.
     label : str or None, default=None
         The column of labels. None: "label", or the only column of a table of labels.
     part : str, path or array-like of shape (n_samples,), default="part"
@@ -206,7 +209,6 @@ def load_table(
         _warn_of_preparation(attributes, f"{name}: signatures")
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
     if isinstance(X, pd.DataFrame):
-        fixed = None if feature_scaling == "auto" else feature_scaling
         known_names = X.columns
         known = X.set_axis([str(column) for column in X.columns], axis=1)
         # In the training samples alone, the numbers would have gaps.
@@ -215,7 +217,7 @@ def load_table(
             warn_user(f"{name}: dropped: {name_some(numbering)} (row numbers).")
             known = known.drop(columns=numbering)
         with _errors_named(name):
-            preparation = TablePreparation(scaling=fixed).fit(known.iloc[train], y[train])
+            preparation = TablePreparation(scaling=None).fit(known.iloc[train], y[train])
         _warn_of_preparation(preparation, name)
         X = preparation.transform(known)
         if all(isinstance(column, str) for column in known_names):
@@ -224,11 +226,11 @@ def load_table(
         _refuse_row_numbers(X, name)
         _warn_of_label_codes(X, y, name)
     if len(X.shape) == 2 and (scaling := _chosen_scaling(X, names, feature_scaling, name, train)):
-        if preparation is None:
-            X = in_units(X, units_of(np.asarray(X[train], np.float64), scaling))
-        elif preparation.scaling != scaling:
-            preparation, _ = preparation._rescaled(scaling, X[train])
-            X = preparation.transform(known)
+        units = units_of(np.asarray(X[train], np.float64), scaling)
+        if preparation is not None:
+            preparation = preparation._changed(scaling=scaling)._set_units(X[train])
+            units = preparation._units
+        X = in_units(X, units)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
         # In the order of the signatures; ZeroShotDataset reports labels without one.
@@ -278,7 +280,7 @@ def _without(drop: list[str], X: Any, described: Any, where: str) -> tuple[Any, 
     if unknown := [name for name in drop if name not in names]:
         near = did_you_mean(unknown[0], names)
         raise ValueError(
-            f"{where}: drop names {name_some(unknown)}; there is no such column among "
+            f"{where}: drop= names {name_some(unknown)}; there is no such column among "
             f"{name_some(names)}.{near}"
         )
     left = [table.drop(columns=drop, errors="ignore") for table in tables]
@@ -296,8 +298,10 @@ def _errors_named(where: str) -> Iterator[None]:
 
 
 def _warn_of_preparation(preparation: TablePreparation | None, where: str) -> None:
-    """Warn of what a user may not expect of the columns of a table."""
-    if preparation is not None and not preparation._is_plain():
+    """Warn unless every column is a number without missing values, or yes/no."""
+    columns = [] if preparation is None else preparation.columns_
+    if any(c.kind not in ("number", "yes/no") or c.n_missing for c in columns):
+        assert preparation is not None
         warn_user(f"{where}: {preparation.summary()}.")
 
 
@@ -308,8 +312,8 @@ def _chosen_scaling(
     if scaling not in (None, "auto"):
         return scaling
     remedy = (
-        "Standardise the features with feature_scaling='standard', or "
-        "make_pipeline(StandardScaler(), method)."
+        "Standardise the features with feature_scaling='standard' (in Python: or with "
+        "StandardScaler in a pipeline)."
     )
     if scaling == "auto":
         remedy = (
@@ -411,14 +415,14 @@ def _features_array(source: Any) -> Any:
 
 def _refuse_row_numbers(X: Any, where: str) -> None:
     """Raise if a column of an array only numbers the rows, and so describes no sample."""
-    if len(X.shape) != 2 or X.shape[0] < _FEWEST_ROWS:
+    if len(X.shape) != 2 or not X.shape[0]:
         return
     # The first rows rule out almost every column before a whole one is read.
-    first = np.stack([np.asarray(X[row], dtype=float) for row in range(_FEWEST_ROWS)])
+    first = np.stack([np.asarray(X[row], dtype=float) for row in range(min(5, X.shape[0]))])
     counting = np.isin(first[0], (0, 1)) & (np.diff(first, axis=0) == 1).all(axis=0)
     for position in np.flatnonzero(counting).tolist():
         column = np.asarray(X[:, position], dtype=float)
-        if np.array_equal(column, column[0] + np.arange(len(column))):
+        if counts_rows(pd.Series(column), ""):
             raise ValueError(
                 f"{where}: column {position} counts the rows from {column[0]:g} to "
                 f"{column[-1]:g}; it is not a feature. Leave it out, for example with np.delete."
@@ -437,7 +441,7 @@ def _warn_of_label_codes(X: Any, y: NDArray[Any], where: str) -> None:
     found = [
         place
         for place in np.flatnonzero(distinct).tolist()
-        if np.array_equal(np.asarray(X[:, place], dtype=np.float64), values[codes, place])
+        if copies_labels(np.asarray(X[:, place], dtype=np.float64), codes)
     ]
     if found:
         verb, it = ("encode", "them") if len(found) > 1 else ("encodes", "it")

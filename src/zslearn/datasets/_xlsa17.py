@@ -227,7 +227,16 @@ def load_xlsa17(
             f"{', '.join(XLSA17)}."
         )
     names = _chosen_splits((split,) if isinstance(split, str) else tuple(split), name)
-    _check_hold_out(names, hold_out)
+    if hold_out is not None and set(names) == {"ns"}:
+        raise ValueError(
+            "hold_out is for splits without test images of seen classes; 'ns' has its own."
+        )
+    is_share = isinstance(hold_out, Real) and not isinstance(hold_out, bool) and 0 < hold_out < 1
+    if not (is_share or hold_out is None or isinstance(hold_out, str | os.PathLike)):
+        raise ValueError(
+            f"hold_out={hold_out!r}; give a share between 0 and 1, 'authors', or one of the "
+            "authors' files."
+        )
     check_scaling(signature_scaling, "signature_scaling")
     if version not in (None, "PS1", "PS2"):
         raise ValueError(f"version={version!r}; give 'PS1', 'PS2' or None.")
@@ -426,19 +435,3 @@ class SplitReader:
 
 class NoClassListError(ValueError):
     """`class_splits` does not list the unseen classes of this split."""
-
-
-def _check_hold_out(splits: Sequence[str], hold_out: Any) -> None:
-    """Raise if the hold-out is invalid, or if every split has its own."""
-    if hold_out is not None and set(splits) == {"ns"}:
-        raise ValueError(
-            "hold_out is for splits without test images of seen classes; 'ns' has its own."
-        )
-    if hold_out is None or isinstance(hold_out, str | os.PathLike):
-        return
-    is_number = isinstance(hold_out, Real) and not isinstance(hold_out, bool)
-    if not is_number or not 0 < float(hold_out) < 1:
-        raise ValueError(
-            f"hold_out={hold_out!r}; give a share between 0 and 1, 'authors', or one of the "
-            "authors' files."
-        )

@@ -14,15 +14,13 @@ from zslearn._utils._files import atomic_write
 from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import Say
 from zslearn.datasets import ZeroShotDataset, load_glyphs
-from zslearn.experiments._evaluate import Evaluation, by_class, compact_curve, evaluate
+from zslearn.experiments._evaluate import Evaluation, evaluate
 from zslearn.experiments._examples import save_examples
 from zslearn.experiments._figures import new_figure, save_figure
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import circumstances, slug, write_record
 from zslearn.experiments._report._write import write_report
-from zslearn.experiments._runs import data_origin
-from zslearn.experiments._summary import UNCALIBRATED
-from zslearn.metrics import seen_unseen_curve
+from zslearn.experiments._runs import measure_conventional, measure_generalized, origin_of
 from zslearn.model_selection import LEADING_METHODS, METHODS
 
 #: A letter that is added to a fitted model.
@@ -33,39 +31,19 @@ _PER_ROW = 10
 
 def _write_evaluation(evaluation: Evaluation, data: ZeroShotDataset, folder: Path) -> list[Path]:
     """Write the evaluation of an untuned method as one record per setting."""
-    found: Any = evaluation.generalized
-    bias, unseen = evaluation.bias or 0.0, data.unseen_classes
-
-    def kept(*beginnings: str) -> dict[str, float]:
-        metrics = evaluation.metrics.items()
-        return {n: v for n, v in metrics if n.startswith(beginnings) or n in UNCALIBRATED}
-
-    predicted = evaluation.model.predict(data.X_test_unseen, classes=unseen)
-    results: dict[str, dict[str, Any]] = {
-        "zsl": {
-            "metrics": kept("per_", "flat_hit"),
-            "times": {"tune_and_fit": evaluation.seconds},
-            **by_class(data.y_test_unseen, predicted, unseen),
-        },
-        "gzsl": {
-            "metrics": kept("calibrated_", "ausuc"),
-            "calibration_factor": bias,
-            "unseen_classes": [str(label) for label in unseen.tolist()],
-            "curve": compact_curve(*seen_unseen_curve(**vars(found))),
-            **by_class(found.y_true, found.predict(bias), found.classes),
-        },
+    model, bias = evaluation.model, evaluation.bias or 0.0
+    conventional = measure_conventional(model, data)
+    results = {
+        "zsl": {**conventional, "times": {"tune_and_fit": evaluation.seconds}},
+        "gzsl": measure_generalized(model, data, bias),
     }
     paths = []
     for setting, of_setting in results.items():
-        origin = {
-            **data_origin(data),
-            "method": evaluation.method,
-            "setting": setting,
-            "protocol": "untuned",
-            "seed": None,
-            "command": "zslearn demo",
-        }
-        paths.append(folder / f"{slug(data.name, evaluation.method, setting)}.json")
+        method, command = evaluation.method, "zslearn demo"
+        origin = origin_of(
+            data, method=method, setting=setting, protocol="untuned", command=command
+        )
+        paths.append(folder / f"{slug(data.name, method, setting)}.json")
         write_record(origin | of_setting | circumstances(), paths[-1])
     return paths
 

@@ -342,10 +342,8 @@ def _count(
     if checkpoint is not None and (is_pairs or is_whole):
         raise ValueError("checkpoint= needs features on disk, whose rows have a fixed order.")
     counts: HitCounts | None = None
-    if is_whole:
-        counts = model.count_hits(X, y, k=k, classes=classes)
-    elif is_pairs:
-        for rows, labels in X:
+    if is_whole or is_pairs:
+        for rows, labels in X if is_pairs else [(X, y)]:
             found = model.count_hits(rows, labels, k=k, classes=classes)
             counts = found if counts is None else counts + found
     else:

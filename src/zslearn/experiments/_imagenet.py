@@ -279,6 +279,8 @@ class ImageNetBench:
         )
         self.graph: ClassGraph = class_graph(self.wordnet, [*self.seen, *self.unseen])
         nodes = self.graph.nodes
+        # Searched in addition to the grid of the method.
+        self._extra_values = {} if self.grid.startswith("paper") else {"ridge": _RIDGES}
         self.pairs = pd.DataFrame(
             [(nodes[c], nodes[p]) for c, p in self.graph.edges.tolist()],
             columns=["child", "parent"],
@@ -416,13 +418,9 @@ class ImageNetBench:
         estimator.set_params(**self.settings.get(method.name, {}))
         folds = ClassKFold(self.n_folds, random_state=self.seed)
         options = TuningOptions(
-            "zsl", self.grid, folds, n_jobs=self.n_jobs, extra_values=self._extra_values()
+            "zsl", self.grid, folds, n_jobs=self.n_jobs, extra_values=self._extra_values
         )
         return method.search(part, options, estimator, weights=_WEIGHTS)
-
-    def _extra_values(self) -> dict[str, Sequence[float]]:
-        """Hyper-parameters to search in addition to the grid of the method."""
-        return {} if self.grid.startswith("paper") else {"ridge": _RIDGES}
 
     def _origin(self, method: Any, kind: str, subset: str) -> dict[str, Any]:
         return {
@@ -445,7 +443,7 @@ class ImageNetBench:
             self._origin(method, kind, subset),
             None if method is None else method.definition(),
             {} if method is None else dict(self.settings.get(method.name, {})),
-            self._extra_values(),
+            self._extra_values,
             self.per_class,
             self.n_folds,
             [*self.seen, *self.unseen],

@@ -180,16 +180,8 @@ class TrackMethod:
         # The last-layer rows are the samples, and their class means the targets.
         return self.kind(graph, "mean", graph="all", **settings)
 
-    def fit(
-        self,
-        graph: ClassGraph,
-        X: Floats,
-        y: NDArray[Any],
-        signatures: pd.DataFrame | MultiSignatures,
-        recipe: str = "short",
-    ) -> Any:
-        """Tune on held-out seen classes, then fit on all seen classes."""
-        estimator = self.make(graph, recipe)
+    def fit(self, estimator: Any, X: Floats, y: NDArray[Any], signatures: Any) -> Any:
+        """Tune what was made on held-out seen classes, then fit it on all seen classes."""
         if self.over_graph:
             # Single precision suffices for networks.
             return estimator.fit(X.astype(np.float32), y, signatures=signatures)
@@ -406,7 +398,7 @@ def _measure(
     with warnings.catch_warnings():
         # scikit-learn suspects a regression task, since every class has one sample.
         warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-        model = track.fit(inputs.graph, split.X, split.seen, signatures, recipe)
+        model = track.fit(estimator, split.X, split.seen, signatures)
     top, _ = model.predict_top_k(split.X_unseen, max(_KS), classes=split.unseen)
     record = {
         **split.record(method, kind, top),

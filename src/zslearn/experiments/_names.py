@@ -145,11 +145,6 @@ def explain_measures(labels: Iterable[str]) -> str:
     return f"{'; '.join(parts)}." if parts else ""
 
 
-def is_fraction(metric: str) -> bool:
-    """Whether a metric is known to lie between 0 and 1."""
-    return metric in METRIC_LABELS or metric.startswith((RANK_ACCURACY, *AT_K))
-
-
 # Method styles: one colour per method in all plots, dashed for EXEM. The first seven colours, five
 # of them by Okabe and Ito, can be distinguished with any colour vision, and all of them on white
 # and on dark pages. Plots always name the method as well.

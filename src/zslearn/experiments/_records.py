@@ -25,13 +25,13 @@ from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import plain, warn_user
 from zslearn._utils._validation import is_share
 from zslearn._version import __version__
-from zslearn.experiments._names import is_fraction
+from zslearn.experiments._names import AT_K, METRIC_LABELS, RANK_ACCURACY
 
 #: Version of the record files.
 RECORD_SCHEMA = 1
 
 REQUIRED = ("dataset", "split", "split_version", "features", "method", "setting")
-OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid")
+OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid", "analysis")
 FAILURE = ("type", "reason", "traceback")
 #: The protocol of a record that names none.
 DEFAULT_PROTOCOL = "default"
@@ -147,6 +147,16 @@ def checked_origin(record: Any) -> dict[str, Any]:
     return {**origin, "seed": seed}
 
 
+def is_class_split(split: str) -> bool:
+    """Whether a split is one of the class splits "ss-1", "ss-2", …."""
+    return re.fullmatch(r"ss-\d+", split) is not None
+
+
+def is_fraction(metric: str) -> bool:
+    """Whether a metric is known to lie between 0 and 1."""
+    return metric in METRIC_LABELS or metric.startswith((RANK_ACCURACY, *AT_K))
+
+
 def checked_metrics(record: Mapping[str, Any]) -> dict[str, float]:
     """Validate and return the measured metrics of a record."""
     metrics: Any = record.get("metrics")
@@ -193,8 +203,8 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - text: ``"dataset"``, ``"split"``, ``"split_version"``, ``"features"``, ``"method"`` and
       ``"setting"`` (what the hyper-parameters were tuned for, ``"zsl"`` or ``"gzsl"``);
     - optional text: ``"subset"`` (of the unseen classes), ``"semantic"`` (kind of signatures),
-      ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (by default ``"default"``) and
-      ``"grid"``;
+      ``"variant"`` (``name=value`` joined by ``;``), ``"protocol"`` (by default ``"default"``),
+      ``"grid"`` and ``"analysis"`` (the name of the analysis that varied a setting);
     - ``"seed"``: whole number or null;
     - ``"metrics"``: name → number, accuracies as fractions, null and NaN if not measured. Names
       are those of the published numbers: ``per_class_accuracy``, ``per_sample_accuracy``,
@@ -229,9 +239,9 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     -------
     DataFrame
         One row per number, with the columns `dataset`, `split`, `split_version`, `features`,
-        `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `seed`, `metric`,
-        `value`, `by_class`, `file`. `by_class` is a tuple of (class, accuracy) pairs if the record
-        has the accuracies that the number is the mean of, and None otherwise.
+        `method`, `setting`, `subset`, `semantic`, `variant`, `protocol`, `grid`, `analysis`,
+        `seed`, `metric`, `value`, `by_class`, `file`. `by_class` is a tuple of (class, accuracy)
+        pairs if the record has the accuracies that the number is the mean of, and None otherwise.
 
     See Also
     --------

@@ -64,7 +64,7 @@ def render(
         lines = _latex(table, parts, notes)
     elif format == "terminal":
         lines = [table.title, *notes, f"** best, * second best of its {table.best_of}.", ""]
-        lines += [_terminal(table, parts, width)]
+        lines += [_joined(table, parts).to_string(line_width=width, sparsify=False)]
     else:
         lines = [f"**{_escaped(table.title)}**", ""] if format == "markdown" else []
         lines += [f"- {_escaped(note)}" for note in notes]
@@ -147,10 +147,6 @@ def _joined(table: ResultTable, parts: Parts) -> pd.DataFrame:
 def _escaped(text: str) -> str:
     """Escape the markup of Markdown and reStructuredText."""
     return re.sub(r"([\\|*_`<>\[\]])", r"\\\1", text)
-
-
-def _terminal(table: ResultTable, parts: Parts, width: int | None) -> str:
-    return _joined(table, parts).to_string(line_width=width, sparsify=False)
 
 
 def _markdown(table: ResultTable, parts: Parts) -> list[str]:

@@ -10,8 +10,9 @@ import os
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import product
 from numbers import Integral
 from pathlib import Path
@@ -44,12 +45,12 @@ from zslearn.experiments._names import RANK_ACCURACY
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._records import (
     RECORD_SCHEMA,
+    is_class_split,
     is_finished,
     slug,
     write_computed,
     write_failure,
 )
-from zslearn.experiments._summary import is_class_split
 from zslearn.metrics import rank_accuracy, seen_unseen_curve
 from zslearn.model_selection import (
     GRIDS,
@@ -142,33 +143,29 @@ class Run:
         """Fields of the record that identify the run."""
         named = {"shots": self.protocol.shots, "unlabelled": self.protocol.unlabelled}
         given = {name: value for name, value in named.items() if value is not None}
-        variant = ";".join(f"{name}={value}" for name, value in given.items())
-        return {
-            **data_origin(self.data),
-            **({"semantic": self.data.semantic} if self.data.semantic else {}),
-            "method": self.method.name,
-            "setting": self.setting,
-            "protocol": self.protocol.name,
-            **({"variant": variant, **given} if given else {}),
-            **({"draw": self.seed} if "shots" in given else {}),
-            "seed": self.seed,
-            "grid": self.grid,
-            **({} if command is None else {"command": command}),
-        }
+        return origin_of(
+            self.data,
+            method=self.method.name,
+            setting=self.setting,
+            protocol=self.protocol.name,
+            variant=";".join(f"{name}={value}" for name, value in given.items()) or None,
+            **given,
+            draw=self.seed if "shots" in given else None,
+            seed=self.seed,
+            grid=self.grid,
+            command=command,
+        )
 
     def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
         """Tune, measure and write the record; return the reason if the run failed."""
-
-        def compute() -> dict[str, Any]:
-            # Computed first, so that a method without a fingerprint fails before it is fitted.
-            key = self.key()
-            return self.results(n_jobs, progress) | {"key": key}
-
+        compute = partial(self.results, n_jobs, progress)
         return write_computed(self.path, self.origin(command), compute)
 
     def results(self, n_jobs: int | None, progress: bool) -> dict[str, Any]:
         """Tune the method on the training part and measure it on the test parts."""
-        start, data, protocol = time.perf_counter(), self.data, self.protocol
+        # The key comes first, so that a method without a fingerprint fails before it is fitted.
+        key, start = self.key(), time.perf_counter()
+        data, protocol = self.data, self.protocol
         options = TuningOptions(
             setting=self.setting,
             grid=self.grid,
@@ -193,9 +190,9 @@ class Run:
             adaptation = {"adaptation": _adaptation(model, search)}
         tuned = time.perf_counter()
         if self.setting == "zsl":
-            results = _conventional(model, data, self.ranks)
+            results = measure_conventional(model, data, self.ranks)
         else:
-            results = _generalized(model, data, search.bias_)
+            results = measure_generalized(model, data, search.bias_)
         # Estimated by Gaussian EXEM itself.
         own = {name: getattr(model, f"{name}_", None) for name in ("temperature", "unseen_odds")}
         results["metrics"] |= {name: value for name, value in own.items() if value is not None}
@@ -204,6 +201,7 @@ class Run:
             # Time that the fits read from another search's cache had taken.
             times["reused"] = search.reused_time_
         return {
+            "key": key,
             "hyper_parameters": _plain(search.best_params_),
             "edges": dict(getattr(search, "edges_", {})),
             **adaptation,
@@ -239,8 +237,10 @@ def _adaptation(model: Any, search: ZeroShotSearchCV) -> dict[str, Any]:
     return _plain({name: v for name, v in named.items() if v is not None and v == v})
 
 
-def _conventional(model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None) -> dict[str, Any]:
-    """Measure a model tuned for the conventional setting."""
+def measure_conventional(
+    model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None = None
+) -> dict[str, Any]:
+    """Measure a model for the conventional setting, as fields of a record."""
     y, classes = data.y_test_unseen, data.unseen_classes
     predicted = model.predict(data.X_test_unseen, classes=classes)
     metrics = conventional_metrics(model, data, hits_per_class=True)
@@ -253,8 +253,8 @@ def _conventional(model: Any, data: ZeroShotDataset, ranks: pd.DataFrame | None)
     return {"metrics": metrics, **by_class(y, predicted, classes)}
 
 
-def _generalized(model: Any, data: ZeroShotDataset, bias: float) -> dict[str, Any]:
-    """Measure a model tuned for the generalized setting."""
+def measure_generalized(model: Any, data: ZeroShotDataset, bias: float) -> dict[str, Any]:
+    """Measure a model for the generalized setting, as fields of a record."""
     scores = GeneralizedScores.of(model, data)
     return {
         "metrics": scores.measure(bias),
@@ -287,15 +287,18 @@ def _plain(setting: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def data_origin(data: ZeroShotDataset) -> dict[str, Any]:
-    """Fields of a record that identify the data."""
-    return {
+def origin_of(data: ZeroShotDataset, **fields: Any) -> dict[str, Any]:
+    """Fields of a record that identify the data and the run; None stands for no value."""
+    found = {
         "schema": RECORD_SCHEMA,
         "dataset": data.name,
         "split": data.split,
         "split_version": data.version,
         "features": data.features,
+        "semantic": data.semantic or None,
+        **fields,
     }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def split_slug(data: ZeroShotDataset) -> list[str]:
@@ -350,8 +353,7 @@ def check_measurable(data: ZeroShotDataset, settings: Sequence[str], most_shots:
     if not len(data.active_split.test_seen):
         raise ValueError(
             f"{where}, has no test images of seen classes, which the generalized setting needs. "
-            "Hold some out when loading the data (hold_out=0.2; on the command line --hold-out "
-            "0.2), or run the setting zsl only."
+            "Hold some out when loading the data (hold_out=0.2), or run the setting zsl only."
         )
     if untested := untested_classes(data):
         raise ValueError(
@@ -481,13 +483,13 @@ def n_parallel_runs(n_runs: int, n_jobs: int | None) -> int:
 
 
 def _run_parallel(
-    runs: Sequence[Run], command: str | None, n_processes: int, begin: Callable[[Run], None]
+    runs: Sequence[Run], command: str | None, n_processes: int, say: Say
 ) -> Iterator[tuple[Run, str | None]]:
     """Compute runs in parallel; a process that finishes takes the next run."""
 
     def tasks() -> Iterator[Any]:
         for number, run in enumerate(runs):
-            begin(run)
+            say(f"{run.label}: tuning")
             yield joblib.delayed(_run_in_process)(number, run, command, n_processes, os.getpid())
 
     parallel = joblib.Parallel(
@@ -523,18 +525,14 @@ def _compute_all(
 ) -> Iterator[tuple[Run, str | None]]:
     """Compute runs and yield each when it ends, with the reason if it failed."""
     left = list(runs)
-
-    def begin(run: Run) -> None:
-        say(f"{run.label}: tuning")
-
     if (n_processes := n_parallel_runs(len(runs), n_jobs)) > 1:
         with progress_bar(progress, len(runs), "runs") as advance:
-            for run, reason in _run_parallel(runs, command, n_processes, begin):
+            for run, reason in _run_parallel(runs, command, n_processes, say):
                 left.remove(run)
                 yield run, reason
                 advance(1)
     for run in left:
-        begin(run)
+        say(f"{run.label}: tuning")
         yield run, run.write(command, n_jobs, progress)
 
 
@@ -677,14 +675,15 @@ def run_benchmark(
             failed.append(run)
             say(f"{run.label}: failed ({reason}); continuing")
 
+    if data.images is not None:
+        save_examples(data, out)
+    todo = []
     for run in runs:
         try:
             run.check()
         except Exception as error:
             end(run, write_failure(run.path, run.origin(command), error))
-    save_examples(data, out)
-    todo = []
-    for run in [run for run in runs if run not in failed]:
+            continue
         if resume and is_finished(run.path, run.key):
             # A run killed right after its record was written leaves checkpoints.
             shutil.rmtree(run.parts, ignore_errors=True)

@@ -15,7 +15,6 @@ for every seed), are not judged. There is no correction for multiple comparisons
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -26,7 +25,7 @@ from scipy import stats
 
 from zslearn._utils._array import Floats
 from zslearn.experiments._names import RANK_ACCURACY, is_drawn, metric_label
-from zslearn.experiments._records import OPTIONAL
+from zslearn.experiments._records import OPTIONAL, is_class_split
 
 #: Verdict on a number that does not differ from the best, and the note that explains its mark.
 NOT_DIFFERENT: Literal["not different"] = "not different"
@@ -92,6 +91,25 @@ class SeedMean(NamedTuple):
     mean: float
     deviation: float
     n_seeds: int
+
+
+def measured_cells(
+    records: Iterable[Mapping[Any, Any]], keys: Sequence[str]
+) -> dict[tuple[Any, ...], Measured]:
+    """Results by the values of some keys; the numbers of repeated records of a run are averaged."""
+    repeated: dict[tuple[Any, ...], dict[SeedAndSplit, list[Mapping[Any, Any]]]] = {}
+    for record in records:
+        runs = repeated.setdefault(tuple(record[key] for key in keys), {})
+        runs.setdefault((record["seed"], record["class_split"]), []).append(record)
+    cells: dict[tuple[Any, ...], Measured] = {}
+    for place, runs in repeated.items():
+        cell = cells[place] = Measured()
+        for run, found in runs.items():
+            cell.runs[run] = sum(record["value"] for record in found) / len(found)
+            pairs = found[0].get("by_class")
+            if len(found) == 1 and isinstance(pairs, tuple):
+                cell.by_class[run] = dict(pairs)
+    return cells
 
 
 def seed_mean(runs: Mapping[SeedAndSplit, float]) -> SeedMean:
@@ -280,67 +298,43 @@ def summarize_runs(records: pd.DataFrame) -> RunSummary:
     """
     records, class_splits = prepared(records)
     variants = records["variant"]
-    records = records[(variants == "") | variants.str.startswith(WITH_IMAGES)]
+    is_run = (variants == "") | variants.str.startswith(WITH_IMAGES)
+    records = records[is_run & (records["analysis"] == "")]
     several = [name for name in ORIGIN if records[name].nunique() > 1]
     names = [*several, "method"]
-    cells: dict[Any, dict[str, Measured]] = {
-        row: {} for row in records[names].itertuples(index=False, name=None)
-    }
+    rows = list(dict.fromkeys(records[names].itertuples(index=False, name=None)))
     # If both settings have a number, the conventional one comes first and is kept.
-    for record in records.sort_values("setting", ascending=False, kind="stable").to_dict("records"):
-        row = tuple(record[name] for name in names)
-        cell = cells[row].setdefault(record["metric"], Measured())
-        run = (record["seed"], record["class_split"])
-        if run not in cell.runs:
-            cell.runs[run] = record["value"]
-            if isinstance(by_class := record.get("by_class"), tuple):
-                cell.by_class[run] = dict(by_class)
-    rows = list(cells)
+    in_order = records.sort_values("setting", ascending=False, kind="stable")
+    keys = [*names, "metric"]
+    first = in_order.drop_duplicates([*keys, "seed", "class_split"])
+    cells = measured_cells(first.to_dict("records"), keys)
     index: Any = pd.Index([row[-1] for row in rows], name="method")
     if several:
         index = pd.MultiIndex.from_tuples(rows, names=names)
+    columns = {
+        metric_label(metric): [cells.get((*row, metric), Measured()) for row in rows]
+        for metric in summary_metrics(records["metric"])
+    }
+    table = pd.DataFrame(columns, index=index, dtype=object)
+    verdict = table.copy()
     # Methods are compared within a data set, split and so on.
-    groups: dict[Any, list[int]] = {}
-    for position, row in enumerate(rows):
-        groups.setdefault(row[:-1], []).append(position)
-    means: dict[str, list[SeedMean]] = {}
-    words: dict[str, list[str]] = {}
-    for metric in summary_metrics(records["metric"]):
-        column = [cells[row].get(metric, Measured()) for row in rows]
-        label = metric_label(metric)
-        means[label] = [seed_mean(cell.runs) for cell in column]
-        words[label] = [""] * len(rows)
-        for positions in groups.values():
-            found = verdicts(column[i] for i in positions)
-            for position, word in zip(positions, found, strict=True):
-                words[label][position] = word
+    for group in dict.fromkeys(row[:-1] for row in rows):
+        own = [row[:-1] == group for row in rows]
+        for label in columns:
+            verdict.loc[own, label] = verdicts(table.loc[own, label])
 
-    def frame(part: str) -> pd.DataFrame:
-        values = {label: [getattr(m, part) for m in column] for label, column in means.items()}
-        return pd.DataFrame(values, index=index)
+    def frame(part: str, kind: Any = float) -> pd.DataFrame:
+        return table.map(lambda cell: getattr(seed_mean(cell.runs), part)).astype(kind)
 
     versions = records["split_version"].unique() if "split_version" in records else ()
     return RunSummary(
         mean=frame("mean"),
         deviation=frame("deviation"),
-        verdict=pd.DataFrame(words, index=index, dtype=object),
-        n_seeds=frame("n_seeds"),
+        verdict=verdict,
+        n_seeds=frame("n_seeds", int),
         class_splits=class_splits,
         drawn=any(is_drawn(str(version)) for version in versions),
     )
-
-
-def without_factor_zero(records: pd.DataFrame) -> pd.DataFrame:
-    """Drop the uncalibrated numbers of models that were tuned for the generalized setting.
-
-    As in the paper, "without calibration" always refers to a model that was tuned for the
-    conventional setting, or not tuned.
-    """
-    if "grid" not in records:
-        return records
-    is_tuned = records["grid"].map(lambda grid: isinstance(grid, str) and grid != "")
-    at_zero = (records["setting"] == "gzsl") & records["metric"].isin(UNCALIBRATED) & is_tuned
-    return records[~at_zero]
 
 
 def prepared(
@@ -348,17 +342,18 @@ def prepared(
 ) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Records with all columns, and the class splits to average over, which become the split "ss".
 
-    Several class splits of a data set are averaged, and a single one if `is_averaged`.
+    Several class splits of a data set are averaged, and a single one if `is_averaged`. Uncalibrated
+    numbers of models that were tuned for the generalized setting are dropped: as in the paper,
+    "without calibration" refers to a model that was tuned for the conventional one, or not tuned.
     """
-    records = without_factor_zero(records).copy()
-    for name in OPTIONAL:
-        given = records[name] if name in records else pd.Series("", index=records.index)
-        records[name] = given.fillna("").astype(str)
+    optional = list(OPTIONAL)
+    records = records.reindex(columns=list(dict.fromkeys([*records, *optional, "seed"])))
+    records[optional] = records[optional].fillna("").astype(str)
+    is_tuned = (records["setting"] == "gzsl") & (records["grid"] != "")
+    records = records[~(is_tuned & records["metric"].isin(UNCALIBRATED))].copy()
     # NaN differs from itself, None does not.
-    seeds = records["seed"] if "seed" in records else [None] * len(records)
-    records["seed"] = pd.Series(
-        [None if pd.isna(seed) else seed for seed in seeds], records.index, dtype=object
-    )
+    seeds = [None if pd.isna(seed) else seed for seed in records["seed"]]
+    records["seed"] = pd.Series(seeds, records.index, dtype=object)
     records["class_split"] = ""
     names: list[str] = []
     for dataset, splits in class_splits_of(records).items():
@@ -370,6 +365,14 @@ def prepared(
     return records, tuple(dict.fromkeys(names))
 
 
+def chosen_grids(pairs: Iterable[tuple[str, str]]) -> dict[str, str]:
+    """Grid that is shown of each method: "fast" if it has several, otherwise its first."""
+    grids: dict[str, list[str]] = {}
+    for method, grid in pairs:
+        grids.setdefault(method, []).append(grid)
+    return {name: "fast" if "fast" in own else own[0] for name, own in grids.items()}
+
+
 def class_splits_of(records: pd.DataFrame) -> dict[str, list[str]]:
     """Data set → its class splits."""
     splits: dict[str, list[str]] = {}
@@ -377,8 +380,3 @@ def class_splits_of(records: pd.DataFrame) -> dict[str, list[str]]:
         if is_class_split(str(split).casefold()):
             splits.setdefault(dataset, []).append(split)
     return splits
-
-
-def is_class_split(split: str) -> bool:
-    """Whether a split is one of the class splits "ss-1", "ss-2", …."""
-    return re.fullmatch(r"ss-\d+", split) is not None

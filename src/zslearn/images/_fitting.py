@@ -14,13 +14,14 @@ from sklearn.base import clone
 
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._processes import one_blas_thread
-from zslearn._utils._validation import check_scaling, chosen_scaling
+from zslearn._utils._validation import check_scaling, without_scaling_warning
 from zslearn.base import ZeroShotMetaClassifier
 from zslearn.calibration import CalibratedStacking, NoneOfThese, RankPredictor
 from zslearn.images._samples import Samples, check_labels
 from zslearn.model_selection import (
     LEADING_METHODS,
     GeneralizedClassKFold,
+    Method,
     TableChoice,
     TableChoices,
     TableClassifier,
@@ -91,7 +92,7 @@ def fit_samples(
         How the numbers of a table are scaled. "auto" chooses on held-out classes for each method,
         and leaves arrays of features unchanged.
     row_norm : {"auto", "l2"} or None, default="auto"
-        Whether rows of a table are normalised to unit length; "auto" chooses.
+        Whether rows are normalised to unit length; "auto" chooses for tables.
     signature_scaling : {"auto", "standard", "robust", "range"} or None, default="auto"
         How the numbers of the class table are scaled; "auto" chooses for tables, and is that of
         :func:`~zslearn.signatures.scale_signatures` for images.
@@ -134,13 +135,15 @@ def fit_samples(
             raise ValueError(f"The taxonomy has no row for {name_some(missing)}.")
         hierarchy = taxonomy_hierarchy(taxonomy.loc[signatures.index])
     X, y = _training(samples, signatures, list(leave_out))
-    if feature_scaling not in ("auto", None) and not hasattr(X, "columns"):
+    has_names = hasattr(X, "columns")
+    if not has_names and (feature_scaling not in (AUTO, None) or row_norm != AUTO):
+        feature_scaling = None if feature_scaling == AUTO else feature_scaling
         X = pd.DataFrame(X).add_prefix("column ")
     choices = TableChoices(X, y, signatures)
     is_small = choices.columns is not None and X.size < _SMALL_TABLE
     n_jobs = 1 if is_small else n_jobs
     is_chosen = choices.columns is not None and feature_scaling == AUTO
-    with one_blas_thread(is_small), chosen_scaling(is_chosen):
+    with one_blas_thread(is_small), without_scaling_warning(is_chosen):
         model, choice = _tune(
             choices,
             method,
@@ -177,7 +180,7 @@ def fit_samples(
             )
     if choice.columns is None and choice.attributes is None:
         return model
-    return TableClassifier.from_fitted(choice, model)
+    return TableClassifier.from_fitted(choice, model, has_names=has_names)
 
 
 def _tune(
@@ -197,58 +200,38 @@ def _tune(
     # The unlabelled weight is tuned because the model may be adapted later.
     settings = {"random_state": random_state, "unlabelled_weight": "cv"}
     known = [find_method(name) for name in (LEADING_METHODS if method == AUTO else [method])]
-    if tune is None:
-        known = known[:1]
-    chosen: list[TableChoice] = []
-    for one in known:
-        scores = [choice.score for choice in chosen if choice.score is not None]
-        least = max(scores, default=0.0) - 2 * _FAR_BEHIND
-        chosen.append(choices.choose(one.make_with(**settings), **options, least=least))
-    # A method that is far behind at its defaults is not tuned.
-    best = max((c.score for c in chosen if c.score is not None), default=0.0)
-    kept = [i for i, c in enumerate(chosen) if c.score is None or c.score >= best - _FAR_BEHIND]
-    known, chosen = [known[i] for i in kept], [chosen[i] for i in kept]
-    # The attributes of a data set that tuning reads.
-    data: list[Any] = [
-        SimpleNamespace(X_train=c.rows, y_train=y, signatures=c.signatures, seen_classes=seen)
-        for c in chosen
-    ]
-    for one, of_method in zip(known, data, strict=True):
+    chosen: list[tuple[Method, TableChoice]] = []
+    best = 0.0
+    for one in known[: 1 if tune is None else None]:
+        estimator = one.make_with(**settings)
+        choice = choices.choose(estimator, **options, least=best - 2 * _FAR_BEHIND)
+        best = max(best, choice.score or 0.0)
+        chosen.append((one, choice))
+    folds = GeneralizedClassKFold(max(2, min(5, len(seen) // 2)), random_state=random_state)
+    common: dict[str, Any] = {"n_jobs": n_jobs, "temperature": "cv"}
+    searches: dict[Any, tuple[Method, TableChoice]] = {}
+    for one, choice in chosen:
+        # A method that is far behind at its defaults is not tuned.
+        if choice.score is not None and choice.score < best - _FAR_BEHIND:
+            continue
+        # The attributes of a data set that tuning reads.
+        data: Any = SimpleNamespace(
+            X_train=choice.rows, y_train=y, signatures=choice.signatures, seen_classes=seen
+        )
         if one.check is not None:
-            one.check(of_method)
-    methods = [
-        one.make_with(**settings, **choice.method_settings)
-        for one, choice in zip(known, chosen, strict=True)
-    ]
-    model: Any
-    if tune is None or len(seen) < _FEWEST_CLASSES:
-        calibrated = CalibratedStacking(
-            methods[0], temperature="cv", n_jobs=n_jobs, random_state=random_state
-        )
-        choice = chosen[0]
-        model = calibrated.fit(choice.rows, y, signatures=choice.signatures)
-    else:
-        search_options = TuningOptions(
-            "gzsl",
-            tune,
-            GeneralizedClassKFold(min(5, len(seen) // 2), random_state=random_state),
-            n_jobs=n_jobs,
-            progress=progress,
-            temperature="cv",
-        )
-        searches = [
-            one.tune(estimator, of_method, search_options)
-            for one, estimator, of_method in zip(known, methods, data, strict=True)
-        ]
-        model = best_search(searches)
-        choice = next(c for c, search in zip(chosen, searches, strict=True) if search is model)
-        if len(known) > 1:
-            pairs = zip(known, searches, strict=True)
-            listed = ", ".join(f"{one.name} {search.best_score_:.3f}" for one, search in pairs)
-            name = fitted_method(model)
-            measure = "AUSUC (area under the seen–unseen curve) on held-out classes"
-            _logger.info("chose %s; %s: %s", name, measure, listed)
-    return model, choice
+            one.check(data)
+        estimator = one.make_with(**settings, **choice.method_settings)
+        if tune is None or len(seen) < _FEWEST_CLASSES:
+            calibrated = CalibratedStacking(estimator, random_state=random_state, **common)
+            return calibrated.fit(choice.rows, y, signatures=choice.signatures), choice
+        search_options = TuningOptions("gzsl", tune, folds, progress=progress, **common)
+        searches[one.tune(estimator, data, search_options)] = one, choice
+    model: Any = best_search(searches)
+    if len(searches) > 1:
+        pairs = [f"{one.name} {search.best_score_:.3f}" for search, (one, _) in searches.items()]
+        measure = "AUSUC (area under the seen–unseen curve) on held-out classes"
+        _logger.info("chose %s; %s: %s", fitted_method(model), measure, ", ".join(pairs))
+    return model, searches[model][1]
 
 
 def _training(
@@ -292,13 +275,11 @@ def estimators_of(model: Any) -> list[Any]:
             return found
 
 
-def of_numbers(model: Any, X: Any) -> tuple[Any, Any]:
-    """The model inside a :class:`TableClassifier`, and the numbers of a table; others unchanged."""
+def prepared(model: Any, X: Any) -> tuple[Any, Any]:
+    """The model inside a :class:`TableClassifier`, and its prepared samples; others unchanged."""
     if not isinstance(model, TableClassifier):
         return model, X
-    if X is None or model.columns_ is None:
-        return model.estimator_, X
-    return model.estimator_, model.columns_.transform(X)
+    return model.estimator_, X if model.columns_ is None else model.columns_.transform(X)
 
 
 def adaptation_of(model: Any) -> Adaptation:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,21 +21,15 @@ from numpy.typing import NDArray
 
 from zslearn._utils._files import cache_folder, locked, refuse_unwritable
 from zslearn._utils._fit_cache import fingerprint
-from zslearn._utils._messages import (
-    did_you_mean,
-    join_spellings,
-    name_some,
-    plain,
-    warn_user,
-)
+from zslearn._utils._messages import did_you_mean, join_spellings, name_some, plain, warn_user
 from zslearn.datasets import TablePreparation
 from zslearn.images._backbones import Backbone, load_backbone, refuse_foreign_backbone
 from zslearn.images._describing import Description, describe_in_text
 from zslearn.images._features import read_samples, refuse_other_features
-from zslearn.images._fitting import adaptation_of, estimators_of, of_numbers
+from zslearn.images._fitting import adaptation_of, estimators_of, prepared
 from zslearn.images._samples import Samples, check_labels, is_feature_table, row_digests
 from zslearn.model_selection import TableClassifier, ZeroShotPipeline
-from zslearn.persistence import ModelFile, read_model, save
+from zslearn.persistence import read_model, save
 from zslearn.signatures import ENCODER_NAMES
 from zslearn.synthesis import Adaptation, GaussianEXEM
 
@@ -77,9 +72,10 @@ def save_fitted(
         Name of the method.
     """
     features = {key: samples.about[key] for key in _RECORD if key in samples.about}
-    if isinstance(model, TableClassifier) and model.columns_ is not None:
+    columns = model.columns_ if isinstance(model, TableClassifier) else None
+    if columns is not None and isinstance(samples.X, pd.DataFrame):
         # Columns that are dropped need not be in further tables.
-        used = [column.name for column in model.columns_.columns_ if column.outputs]
+        used = [column.name for column in columns.columns_ if column.outputs]
         features |= {"columns": used, "n_features": len(used)}
         table = samples.X.set_axis([str(name) for name in samples.X.columns], axis=1)[used]
         samples = replace(samples, X=table, digests=row_digests(table))
@@ -94,7 +90,7 @@ def save_fitted(
             "labels": [] if kept.y is None else kept.y.tolist(),
         },
     }
-    _, numbers = of_numbers(model, kept.X)
+    _, numbers = prepared(model, kept.X)
     extras: dict[str, Any] = {"training_features": np.asarray(numbers, dtype=np.float32)}
     if samples.digests:
         extras["training_digests"] = np.asarray(samples.digests, dtype=np.str_)
@@ -208,9 +204,7 @@ def features_for_model(
         if id_column is None and isinstance(expected.get("id"), str):
             id_column = expected["id"]
         return read_samples(path, label=label, columns=columns, id_column=id_column, **known)
-    for name, value in (("label", label), ("id", id_column)):
-        if value is not None:
-            raise ValueError(f"{name}= is for tables of features; {where} is not one.")
+    known |= {"label": label, "id_column": id_column}
     if path.suffix == ".npz":
         samples = read_samples(path, weights=weights, **known, **options)
         refuse_other_features(expected, samples.about, model_name=model_name, where=where)
@@ -290,7 +284,7 @@ def encoder_for_model(
         raise ValueError(
             f"{model_name} names the text encoder {plain(named, 100)!r}, which is not built in. "
             "Folders named by a file are not read; if you trust this one, name it yourself with "
-            "--text-encoder st:FOLDER (encoder= in Python)."
+            "--text-encoder st:FOLDER (in Python: encoder=)."
         )
     if encoder is not None and is_known and encoder != named:
         raise ValueError(
@@ -336,21 +330,23 @@ def describe_for_model(
     return describe_in_text(texts, encoder, prompts=prompts, about_features=features, **options)
 
 
-def _change_file(
-    path: str | os.PathLike[str],
-    out: str | os.PathLike[str] | None,
-    change: Callable[[ModelFile], ModelFile | None],
-) -> None:
-    """Apply a change to a model file and write the result, unless it is None."""
+@contextlib.contextmanager
+def _changed(path: str | os.PathLike[str], out: str | os.PathLike[str] | None) -> Iterator[Any]:
+    """Yield the `model`, `about` and `extras` of a file, to be changed and then written.
+
+    Nothing is written if `model` is None.
+    """
     target = Path(path if out is None else out)
     # The lock creates folders, which a wrong path must not.
     os.stat(path)
     refuse_unwritable(target)
     # Concurrent changes would be lost without a lock.
     with locked(target):
-        file = change(read_model(path))
-        if file is not None:
-            save(file.model, target, about=file.about, extras=file.extras)
+        file = read_model(path)
+        new = SimpleNamespace(model=file.model, about=dict(file.about), extras=dict(file.extras))
+        yield new
+        if new.model is not None:
+            save(new.model, target, about=new.about, extras=new.extras)
 
 
 def add_classes_to_file(
@@ -379,20 +375,15 @@ def add_classes_to_file(
     list of str
         Labels of the new classes.
     """
-    labels: list[str] = []
-
-    def describe(file: ModelFile) -> ModelFile:
-        table, about = description, dict(file.about)
+    with _changed(path, out) as file:
+        table = description
         if isinstance(table, Mapping):
-            new = describe_for_model(table, about, encoder, model_name=plain(path))
-            table, signatures = new.signatures, _part(about, "signatures")
+            new = describe_for_model(table, file.about, encoder, model_name=plain(path))
+            table, signatures = new.signatures, _part(file.about, "signatures")
             texts = {**_part(signatures, "texts"), **new.about["texts"]}
-            about["signatures"] = {**signatures, "texts": texts}
-        labels.extend(str(label) for label in table.index)
-        return replace(file, model=file.model.add_classes(table), about=about)
-
-    _change_file(path, out, describe)
-    return labels
+            file.about["signatures"] = {**signatures, "texts": texts}
+        file.model = file.model.add_classes(table)
+        return [str(label) for label in table.index]
 
 
 def remove_classes_from_file(
@@ -414,23 +405,17 @@ def remove_classes_from_file(
     list of str
         Labels of the remaining classes.
     """
-    left: list[str] = []
-
-    def remove(file: ModelFile) -> ModelFile:
+    with _changed(path, out) as file:
         label_of = {str(label): label for label in file.model.classes_.tolist()}
         if unknown := [name for name in classes if name not in label_of]:
             near = did_you_mean(unknown[0], label_of)
             raise ValueError(f"{plain(path)} has no {name_some(unknown)}.{near}")
-        model = file.model.remove_classes([label_of[name] for name in classes])
-        about, signatures = dict(file.about), _part(file.about, "signatures")
+        file.model = file.model.remove_classes([label_of[name] for name in classes])
+        signatures = _part(file.about, "signatures")
         if texts := _part(signatures, "texts"):
             texts = {name: text for name, text in texts.items() if name not in classes}
-            about["signatures"] = {**signatures, "texts": texts}
-        left.extend(map(str, model.classes_.tolist()))
-        return replace(file, model=model, about=about)
-
-    _change_file(path, out, remove)
-    return left
+            file.about["signatures"] = {**signatures, "texts": texts}
+        return [str(label) for label in file.model.classes_.tolist()]
 
 
 def add_examples_to_file(
@@ -457,25 +442,18 @@ def add_examples_to_file(
     """
     noun = samples.row_noun
     y = np.asarray(check_labels(samples.y, None, row_noun=noun))
-    classes: list[str] = []
-    undescribed: list[str] = []
-
-    def add(file: ModelFile) -> ModelFile:
+    with _changed(path, out) as file:
         check_can_learn(file.model, "add_examples", plain(path))
         known = [*file.model.classes_.tolist(), *([] if signatures is None else signatures.index)]
         labels = join_spellings(y, known, f"labels of the {noun}s")
         _warn_of_unlike(file.model, samples, labels)
-        classes.extend(dict.fromkeys(labels.tolist()))
-        undescribed.extend(name for name in classes if name not in set(known))
-        model = file.model.add_examples(samples.X, labels, signatures=signatures)
-        extras = dict(file.extras)
+        file.model = file.model.add_examples(samples.X, labels, signatures=signatures)
         if samples.digests:
-            digests = extras.get("training_digests", np.empty(0, dtype=np.str_))
-            extras["training_digests"] = np.concatenate([digests.ravel(), list(samples.digests)])
-        return replace(file, model=model, extras=extras)
-
-    _change_file(path, out, add)
-    return classes, undescribed
+            digests = file.extras.get("training_digests", np.empty(0, dtype=np.str_))
+            all_digests = np.concatenate([digests.ravel(), list(samples.digests)])
+            file.extras["training_digests"] = all_digests
+        classes = list(dict.fromkeys(labels.tolist()))
+        return classes, [name for name in classes if name not in set(known)]
 
 
 def _warn_of_unlike(model: Any, samples: Samples, labels: NDArray[Any]) -> None:
@@ -524,16 +502,12 @@ def adapt_file(
     Adaptation
         The changes of the model.
     """
-    done: list[Adaptation] = []
-
-    def adapt(file: ModelFile) -> ModelFile | None:
+    with _changed(path, out) as file:
         check_can_learn(file.model, "adapt", plain(path))
         model = file.model.adapt(samples.X, classes=classes, accept=accept)
-        done.append(adaptation_of(model))
-        return replace(file, model=model) if done[0].accepted else None
-
-    _change_file(path, out, adapt)
-    return done[0]
+        done = adaptation_of(model)
+        file.model = model if done.accepted else None
+        return done
 
 
 def check_can_learn(model: Any, verb: str, model_name: str = "the model") -> None:
@@ -568,7 +542,8 @@ def summarize_model(path: str | os.PathLike[str]) -> dict[str, Any]:
     file = read_model(path)
     model, features = file.model, _part(file.about, "features")
     *wrappers, method = estimators_of(model)
-    steps = [_scaling_of(step) for part in wrappers for step in _transformers(part)]
+    steps = [step for part in wrappers for step in _transformers(part)]
+    scalings = [s.scaling if isinstance(s, TablePreparation) else type(s).__name__ for s in steps]
     described = model.signature_table_
     return {
         "method": file.about.get("method") or type(method).__name__,
@@ -580,18 +555,13 @@ def summarize_model(path: str | os.PathLike[str]) -> dict[str, Any]:
         "n_features": int(model.n_features_in_),
         "attributes": [list(names) for names in described.columns],
         "scaling": {
-            "features": steps,
+            "features": [scaling for scaling in scalings if scaling],
             "rows": getattr(method, "feature_norm", None),
             "signatures": list(described.scalings),
         },
         "fitted": file.about.get("fitted"),
         "version": file.header["library_version"],
     }
-
-
-def _scaling_of(step: Any) -> str:
-    """How a step scales features."""
-    return str(step.scaling) if isinstance(step, TablePreparation) else type(step).__name__
 
 
 def _transformers(part: Any) -> list[Any]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import row_blocks, to_numpy, unit_rows
 from zslearn.base import ClassScorer, Embedding, ZeroShotPredictor
-from zslearn.images._fitting import of_numbers
+from zslearn.images._fitting import prepared
 from zslearn.inspection import Explanation, TrainingPictures, explain
 from zslearn.persistence import ModelFile
 
@@ -150,26 +150,23 @@ def explain_predictions(
 
     The nearest training images are included if the file has a valid record of them.
     """
-    model, rows = of_numbers(file.model, X)
+    model, rows = prepared(file.model, X)
     return explain(model, rows, classes=classes, training=_training_pictures(file, model))
 
 
 def _training_pictures(file: ModelFile, model: Any) -> TrainingPictures | None:
     """The training images recorded in a file, or None if the record is missing or damaged."""
-    known, record = file.extras.get("training_features"), file.about.get("training")
-    if known is None or not isinstance(record, Mapping):
-        return None
-    labels, names = record.get("labels"), record.get("images")
-    if not isinstance(labels, list) or not isinstance(names, list):
-        return None
-    is_valid = (
-        len(labels) == len(names)
-        and known.shape == (len(names), model.n_features_in_)
-        and known.dtype.kind == "f"
-        and bool(np.isfinite(known).all())
-        and all(isinstance(text, str) for text in [*labels, *names])
-    )
-    return TrainingPictures(known, np.asarray(labels), names) if is_valid and names else None
+    known = file.extras.get("training_features", np.empty(0))
+    match file.about.get("training"):
+        case {"labels": [_, *_] as labels, "images": [*names]} if (
+            len(labels) == len(names)
+            and known.shape == (len(names), model.n_features_in_)
+            and known.dtype.kind == "f"
+            and bool(np.isfinite(known).all())
+            and all(isinstance(text, str) for text in [*labels, *names])
+        ):
+            return TrainingPictures(known, np.asarray(labels), names)
+    return None
 
 
 class PromptClassifier(ZeroShotPredictor):

@@ -23,11 +23,14 @@ from zslearn._utils._messages import (
     name_some,
     plain,
 )
-from zslearn._utils._reading import SIZE_ALLOWANCE, SIZE_MULTIPLE, first_row, reading
+from zslearn._utils._reading import (
+    SIZE_ALLOWANCE,
+    SIZE_MULTIPLE,
+    TABLE_ENDINGS,
+    first_row,
+    reading,
+)
 from zslearn.datasets import read_sample_table
-
-#: Endings of tables of features; a .csv file may also list images.
-_TABLES = (".csv", ".tsv", ".xlsx", ".parquet")
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +147,7 @@ def load_features(
     ((2, 2), ['cat', 'dog'], ('0', '1'))
     """
     path = Path(path)
-    if path.suffix.lower() in _TABLES:
+    if path.suffix.lower() in TABLE_ENDINGS:
         table = read_sample_table(
             path, label=label, drop=drop, columns=columns, id_column=id_column
         )
@@ -200,10 +203,11 @@ def npz_path(path: str | os.PathLike[str]) -> Path:
 
 
 def is_feature_table(path: Path) -> bool:
-    """Whether a path is a table of features rather than a list of image files."""
-    if not path.is_file() or path.suffix.lower() != ".csv":
-        return path.suffix.lower() in _TABLES[1:]
-    return "path" not in [cell.strip().casefold() for cell in first_row(path)]
+    """Return whether a path is a table of features rather than a list of image files."""
+    ending = path.suffix.lower()
+    if ending == ".csv" and path.is_file():
+        return "path" not in [cell.strip().casefold() for cell in first_row(path)]
+    return ending in TABLE_ENDINGS and ending != ".csv"
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:

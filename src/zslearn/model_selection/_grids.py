@@ -13,6 +13,7 @@ from sklearn.utils.validation import _is_arraylike
 
 from zslearn._utils._array import Floats
 from zslearn._utils._messages import InputWarning, warn_user
+from zslearn.base._meta import grid_parts
 from zslearn.synthesis._exem import EXEM
 from zslearn.synthesis._sync import SynC
 
@@ -60,22 +61,19 @@ def named_grid(estimator: Any, name: str) -> list[dict[str, Sequence[Any]]]:
     """
     grids = getattr(estimator, "grids", {})
     if name in grids:
-        return _parts(grids[name])
+        return grid_parts(grids[name])
     if name == "paper-googlenet" and "paper" in grids:
         changes = [v for kind, v in _GOOGLENET.items() if isinstance(estimator, kind)]
-        return [{**part, **(changes[0] if changes else {})} for part in _parts(grids["paper"])]
+        return [{**part, **(changes[0] if changes else {})} for part in grid_parts(grids["paper"])]
     if name == "quick" and "fast" in grids:
-        return [{n: _thinned(list(v)) for n, v in part.items()} for part in _parts(grids["fast"])]
+        return [
+            {n: _thinned(list(v)) for n, v in part.items()} for part in grid_parts(grids["fast"])
+        ]
     known = ", ".join(map(repr, grids)) or "none"
     raise ValueError(
         f"{type(estimator).__name__} has no grid named {name!r}; there are: {known}. Give a "
         "mapping of hyper-parameters to values."
     )
-
-
-def _parts(grid: Any) -> list[dict[str, Sequence[Any]]]:
-    """The mappings of a grid, which may be a single one."""
-    return [dict(part) for part in ([grid] if isinstance(grid, Mapping) else grid)]
 
 
 def _thinned(values: list[Any]) -> list[Any]:

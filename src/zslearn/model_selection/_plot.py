@@ -296,14 +296,18 @@ class SearchLandscapeDisplay(Display):
         if self.y_values is None:
             self._draw_line(kwargs)
             if self.chosen is not None:
-                self._mark_point(self.chosen[0])
+                (self.chosen_,) = ax.plot(
+                    self.chosen[0], self._score_of_chosen(), color=VERMILION, marker="D",
+                    markersize=8, linestyle="none", zorder=3,
+                )  # fmt: skip
         else:
             _set_axis(ax.yaxis, str(self.y_name), self.y_values)
             self._draw_mesh(kwargs)
             if self.mean.size <= _MAX_WRITTEN:
                 self._write_values()
             if self.chosen is not None:
-                self._mark_cell(*self.chosen)
+                y, x = ((place - 0.5, place + 0.5) for place in self.chosen)
+                self.chosen_ = frame_cell(ax, x, y, linewidth=3)
         self._explain()
         return self
 
@@ -341,18 +345,6 @@ class SearchLandscapeDisplay(Display):
         for (row, column), value in np.ndenumerate(self.mean):
             text = "no score" if np.isnan(value) else f"{value:.3f}"
             self.text_.append(write_cell(self.mesh_, column, row, float(value), text, size))
-
-    def _mark_point(self, x: float) -> None:
-        """Mark the chosen value on the line."""
-        score = self._score_of_chosen()
-        (self.chosen_,) = self.ax_.plot(
-            x, score, color=VERMILION, marker="D", markersize=8, linestyle="none", zorder=3
-        )
-
-    def _mark_cell(self, row: int, column: int) -> None:
-        """Frame the chosen cell."""
-        frame = (column - 0.5, column + 0.5), (row - 0.5, row + 0.5)
-        self.chosen_ = frame_cell(self.ax_, *frame, linewidth=3)
 
     def _score_of_chosen(self) -> float:
         return float(self.mean[self.chosen] if self.chosen_score is None else self.chosen_score)

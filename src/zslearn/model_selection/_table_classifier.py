@@ -7,7 +7,7 @@ seen classes how numbers are scaled and whether rows are normalised to unit leng
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from numbers import Integral
 from typing import Any, ClassVar, Self
 
@@ -29,14 +29,15 @@ from zslearn._utils._array import (
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import name_some, no_user_warnings, warn_user
+from zslearn._utils._messages import no_user_warnings, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import (
     SCALING,
     SCALINGS,
     as_pandas,
     checks_parameters,
-    chosen_scaling,
+    in_units,
+    without_scaling_warning,
 )
 from zslearn.base._classifier import fit_weighted
 from zslearn.base._meta import (
@@ -58,8 +59,8 @@ from zslearn.synthesis import GaussianEXEM
 
 #: Scalings of numbers and norms of rows; the first of each is kept unless another is better.
 _SCALINGS, _NORMS = ("standard", "robust", None), (None, "l2")
-#: Methods without a preparation of tables.
-_UNPREPARED = (None, "l2")
+#: Scaling and norm without a preparation of tables.
+_BASELINE = (None, "l2")
 #: How much more of the AUSUC a later choice must have.
 _LEAST_GAIN = 0.005
 #: With fewer seen classes, all categories and dates of a class table are kept.
@@ -129,10 +130,12 @@ class TableChoices:
     X: Any
     y: NDArray[Any]
     signatures: Any
-    columns: TablePreparation | None = None
-    attributes: TablePreparation | None = None
-    _unscaled: Any = None
-    _by_scaling: dict[str | None, tuple[TablePreparation, Floats]] = field(default_factory=dict)
+    columns: TablePreparation | None = field(default=None, init=False)
+    attributes: TablePreparation | None = field(default=None, init=False)
+    _unscaled: Any = field(default=None, init=False)
+    _by_scaling: dict[str | None, tuple[TablePreparation, Floats]] = field(
+        default_factory=dict, init=False
+    )
 
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
@@ -147,20 +150,26 @@ class TableChoices:
                 self.signatures, self.y, always=always
             )
             if self.columns is not None and self.attributes is not None:
-                rows = self.without_choice("standard", None).rows
-                self.attributes = related_words(self.attributes, self.signatures, rows, self.y)
+                rows = self.with_settings("standard", None).rows
+                self.attributes = drop_unrelated(self.attributes, self.signatures, rows, self.y)
                 names = self.attributes.get_feature_names_out().tolist()
                 attrs, self.signatures = self.signatures.attrs, self.signatures[names]
                 self.signatures.attrs = dict(attrs)
 
-    def without_choice(self, scaling: str | None, row_norm: str | None) -> TableChoice:
-        """The numbers with a given scaling and norm."""
+    def with_settings(
+        self, scaling: str | None, row_norm: str | None, signature_scaling: str | None = None
+    ) -> TableChoice:
+        """The numbers with given scalings and a given norm."""
+        signatures = self.signatures
+        if isinstance(signatures, pd.DataFrame):
+            signatures = with_scaling(signatures, signature_scaling)
         if self.columns is None:
-            return TableChoice(None, self.attributes, self.X, self.signatures)
+            return TableChoice(None, self.attributes, self.X, signatures)
         if scaling not in self._by_scaling:
-            self._by_scaling[scaling] = self.columns._rescaled(scaling, self._unscaled)
+            columns = self.columns._changed(scaling=scaling)._set_units(self._unscaled)
+            self._by_scaling[scaling] = columns, in_units(self._unscaled, columns._units)
         columns, rows = self._by_scaling[scaling]
-        return TableChoice(columns, self.attributes, rows, self.signatures, row_norm)
+        return TableChoice(columns, self.attributes, rows, signatures, row_norm)
 
     def choose(
         self,
@@ -180,58 +189,60 @@ class TableChoices:
         norms = _NORMS if row_norm == "auto" else (row_norm,)
         if not _norm_names(estimator):
             norms = ("l2",)
-        chosen = self.without_choice(scalings[0], norms[0])
-        n_seen = len(np.unique(self.y))
+        classes = np.unique(self.y)
         # Without signatures, held-out classes cannot be predicted.
-        if n_seen < _FEWEST_CLASSES or self.columns is None or self.signatures is None:
+        if len(classes) < _FEWEST_CLASSES or self.columns is None or self.signatures is None:
+            chosen = self.with_settings(scalings[0], norms[0])
             if not isinstance(self.signatures, pd.DataFrame):
                 return chosen
-            seen = set(self.y.tolist())
-            scaled = scale_signatures(self.signatures, signature_scaling, seen_classes=seen)
+            scaled = scale_signatures(
+                self.signatures, signature_scaling, seen_classes=classes.tolist()
+            )
             return replace(chosen, signatures=scaled)
-        classes = np.unique(self.y)
-        splitter = GeneralizedClassKFold(min(5, n_seen // 2), random_state=random_state)
-        folds = list(splitter.split(chosen.rows, self.y))
+        of_classes: tuple[str | None, ...] = (signature_scaling,)
+        if signature_scaling == "auto":
+            attrs = getattr(self.signatures, "attrs", {SCALING: None})
+            of_classes = (attrs[SCALING],) if SCALING in attrs else (None, "standard")
+        settings = [scalings[0], norms[0], of_classes[0]]
+        if len(scalings) == len(norms) == len(of_classes) == 1:
+            return self.with_settings(*settings)
+        splitter = GeneralizedClassKFold(min(5, len(classes) // 2), random_state=random_state)
+        folds = list(splitter.split(self.y, self.y))
+        scores: dict[tuple[str | None, ...], float] = {}
 
-        def score(choice: TableChoice) -> float:
-            method = with_row_norm(innermost(estimator), choice.row_norm)
-            values = []
-            for train, test in folds:
-                with no_user_warnings():
-                    fitted = clone(method).fit(
-                        choice.rows[train], self.y[train], signatures=choice.signatures
-                    )
-                    scores = to_numpy(fitted.decision_function(choice.rows[test], classes=classes))
-                trained = fitted.seen_classes_
-                values.append(ausuc(self.y[test], scores, classes=classes, seen_classes=trained))
-            return float(np.nan_to_num(np.mean(values)))
-
-        found = score(chosen)
-
-        def consider(other: TableChoice) -> None:
-            nonlocal chosen, found
-            if (value := score(other)) > found + _LEAST_GAIN:
-                chosen, found = other, value
+        def score(*settings: str | None) -> float:
+            if settings not in scores:
+                choice = self.with_settings(*settings)
+                scores[settings] = _held_out_ausuc(estimator, choice, self.y, folds)
+            return scores[settings]
 
         # One at a time: the norm, the scaling, and that of the class table.
-        for norm in norms[1:]:
-            consider(self.without_choice(scalings[0], norm))
-        if found < least:
-            return replace(chosen, score=found, score_before=None)
-        for other_scaling in scalings[1:]:
-            consider(self.without_choice(other_scaling, chosen.row_norm))
-        before = score(self.without_choice(*_UNPREPARED))
-        if isinstance(self.signatures, pd.DataFrame):
-            given = self.signatures.attrs.get(SCALING, signature_scaling)
-            if given == "auto":
-                consider(replace(chosen, signatures=with_scaling(self.signatures, "standard")))
-            elif given != self.signatures.attrs.get(SCALING):
-                chosen = replace(chosen, signatures=with_scaling(self.signatures, given))
-                found = score(chosen)
-        return replace(chosen, score=found, score_before=before)
+        for place, candidates in ((1, norms), (0, scalings), (2, of_classes)):
+            for candidate in candidates[1:]:
+                other = [*settings[:place], candidate, *settings[place + 1 :]]
+                if score(*other) > score(*settings) + _LEAST_GAIN:
+                    settings = other
+            if place == 1 and score(*settings) < least:
+                return replace(self.with_settings(*settings), score=score(*settings))
+        before = score(*_BASELINE, of_classes[0])
+        return replace(self.with_settings(*settings), score=score(*settings), score_before=before)
 
 
-def related_words(
+def _held_out_ausuc(
+    estimator: Any, choice: TableChoice, y: NDArray[Any], folds: list[tuple[Any, Any]]
+) -> float:
+    """Mean AUSUC of a method over folds of the seen classes."""
+    method, classes = with_row_norm(innermost(estimator), choice.row_norm), np.unique(y)
+    values = []
+    for train, test in folds:
+        with no_user_warnings():
+            fitted = clone(method).fit(choice.rows[train], y[train], signatures=choice.signatures)
+            scores = to_numpy(fitted.decision_function(choice.rows[test], classes=classes))
+        values.append(ausuc(y[test], scores, classes=classes, seen_classes=fitted.seen_classes_))
+    return float(np.nan_to_num(np.mean(values)))
+
+
+def drop_unrelated(
     attributes: TablePreparation, signatures: pd.DataFrame, rows: Floats, y: NDArray[Any]
 ) -> TablePreparation:
     """Drop categories and dates without which the means of held-out classes are predicted better.
@@ -308,6 +319,7 @@ def with_row_norm(estimator: Any, row_norm: str | None) -> Any:
     attributes_=Saved(kind=TablePreparation, optional=True),
     held_out_scores_=Saved(None, finite=False),
 )
+@dataclass(eq=False, repr=False)
 class TableClassifier(ZeroShotMetaClassifier):
     """Classify the rows of a table, with classes that are described in another table.
 
@@ -333,12 +345,12 @@ class TableClassifier(ZeroShotMetaClassifier):
     Attributes
     ----------
     columns_ : TablePreparation or None
-        How the table of samples becomes numbers; None if the samples are an array of features.
+        How the table of samples becomes numbers; None if :meth:`from_fitted` was given features.
     attributes_ : TablePreparation or None
-        How the class table becomes numbers.
+        How the class table becomes numbers; None if it is no DataFrame.
     held_out_scores_ : ndarray of shape (2,)
         AUSUC on held-out seen classes of the choice, and of numbers that are not scaled with rows
-        of unit length; NaN if there are fewer than four seen classes.
+        of unit length; NaN if there are fewer than four seen classes or nothing is "auto".
 
     See Also
     --------
@@ -358,6 +370,14 @@ class TableClassifier(ZeroShotMetaClassifier):
     (150,)
     """
 
+    estimator: Any = None
+    _: KW_ONLY
+    scaling: str | None = "auto"
+    row_norm: str | None = "auto"
+    signature_scaling: str | None = "auto"
+    n_jobs: int | None = None
+    random_state: Any = 0
+
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         "scaling": [StrOptions({"auto", *SCALINGS}), None],
         "row_norm": [StrOptions({"auto", "l2"}), None],
@@ -366,27 +386,6 @@ class TableClassifier(ZeroShotMetaClassifier):
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
-
-    columns_: TablePreparation | None
-    attributes_: TablePreparation | None
-    held_out_scores_: Floats
-
-    def __init__(
-        self,
-        estimator: Any = None,
-        *,
-        scaling: str | None = "auto",
-        row_norm: str | None = "auto",
-        signature_scaling: str | None = "auto",
-        n_jobs: int | None = None,
-        random_state: Any = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.scaling = scaling
-        self.row_norm = row_norm
-        self.signature_scaling = signature_scaling
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     @checks_parameters(also_of_inner=True)
     def fit(self, X: Any, y: Any, *, signatures: Any = None, sample_weight: Any = None) -> Self:
@@ -431,12 +430,12 @@ class TableClassifier(ZeroShotMetaClassifier):
                     "here and in further samples."
                 )
         method = with_row_norm(estimator, choice.row_norm)
-        with chosen_scaling(self.scaling == "auto"):
+        with without_scaling_warning(self.scaling == "auto"):
             fresh.estimator_ = fit_weighted(method, rows, y, choice.signatures, sample_weight)
         return self._set_fitted(fresh)
 
     @classmethod
-    def from_fitted(cls, choice: TableChoice, model: Any) -> Self:
+    def from_fitted(cls, choice: TableChoice, model: Any, *, has_names: bool = True) -> Self:
         """Combine a preparation with a model that was fitted on its numbers.
 
         Parameters
@@ -445,6 +444,8 @@ class TableClassifier(ZeroShotMetaClassifier):
             The preparation.
         model : zero-shot estimator
             The fitted model.
+        has_names : bool, default=True
+            Whether the samples were a table rather than an array, whose columns have no names.
 
         Returns
         -------
@@ -452,7 +453,7 @@ class TableClassifier(ZeroShotMetaClassifier):
             A fitted classifier for tables.
         """
         fresh = cls(model)
-        fresh._set_choice(choice)
+        fresh._set_choice(choice, has_names=has_names)
         fresh.estimator_ = model
         return fresh._as_fitted()
 
@@ -571,13 +572,6 @@ class TableClassifier(ZeroShotMetaClassifier):
         raw = {c.name for c in self.attributes_.columns_ if c.outputs}
         if outputs != raw and outputs <= set(map(str, table.columns)):
             return signatures
-        unknown = set(map(str, table.columns)) - set(self.attributes_.feature_names_in_)
-        if unknown and not raw <= set(map(str, table.columns)):
-            missing = sorted(raw - set(map(str, table.columns)))
-            raise ValueError(
-                f"The class table has no columns {name_some(missing)}, by which the model was "
-                f"fitted; it has {name_some(table.columns)}."
-            )
         return self.attributes_._class_numbers(table)
 
     def _inner_features(self, X: Any) -> Any:

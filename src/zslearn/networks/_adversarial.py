@@ -55,6 +55,7 @@ from zslearn._utils._validation import checks_parameters
 from zslearn.networks._torch_training import (
     CONSTRAINTS,
     Tensor,
+    descend,
     epochs,
     linear,
     relu,
@@ -297,10 +298,10 @@ class AdversarialGenerator(BaseEstimator):
                     fake = generated(weights, draw.normal(shape), batch.signatures)
                     fake = self._activate(fake)
                 args = batch.X, fake, draw.uniform((size, 1)), batch.signatures
-                _descend(critic_optimizer, critic_loss(critic, *args))
+                descend(critic_optimizer, critic_loss(critic, *args))
             # The generator uses the critic's last batch.
             loss = loss_of(weights, encoder, critic, batch, lambda: draw.normal(shape))
-            _descend(optimizer, loss)
+            descend(optimizer, loss)
 
         work = size * sizes.hidden * (sizes.n_features + n_attributes)
         with training_threads(work):
@@ -390,14 +391,6 @@ class Repeated:
                 with cuda.graph(self.graph):
                     self.step()
             self.graph.replay()
-
-
-def _descend(optimizer: Any, loss: Tensor) -> None:
-    """Take one step of an optimiser, computing gradients of its own weights only."""
-    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward(inputs=weights)
-    optimizer.step()
 
 
 @inherit_docs

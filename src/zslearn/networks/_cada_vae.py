@@ -37,6 +37,7 @@ from zslearn.networks._torch_training import (
     Run,
     ScheduledMethod,
     Tensor,
+    descend,
     linear,
     relu,
     rng_and_seed,
@@ -364,10 +365,8 @@ class CADAVAE(ScheduledMethod):
                 losses = []
                 for X, y in rows.batches(self.batch_size, rng):
                     noise = tensor_like(rng.standard_normal((2, len(X), 1)), rows.like)
-                    optimizer.zero_grad()
                     value = loss(networks, X, signatures[y], (noise[0], noise[1]), weights)
-                    value.backward()
-                    optimizer.step()
+                    descend(optimizer, value)
                     losses.append(value.detach())
                 yield float(torch.stack(losses).mean()), state
 

@@ -32,6 +32,7 @@ from zslearn.networks._torch_training import (
     Run,
     ScheduledMethod,
     Tensor,
+    descend,
     linear,
     relu,
     rng_and_seed,
@@ -230,10 +231,8 @@ class ClassNorm(ScheduledMethod):
                     optimizer.param_groups[0]["lr"] = 0.1 * self.learning_rate
                 losses = []
                 for X, y in rows.batches(self.batch_size, rng):
-                    optimizer.zero_grad()
                     value, used = loss(weights, signatures, X, y, self.logit_scale, rectify)
-                    value.backward()
-                    optimizer.step()
+                    descend(optimizer, value)
                     running = [old.updated(new) for old, new in zip(running, used, strict=True)]
                     losses.append(value.detach())
                 yield float(torch.stack(losses).mean()), state

@@ -48,6 +48,7 @@ from zslearn.base._training import Training
 from zslearn.networks._torch_training import (
     NetworkMethod,
     Tensor,
+    descend,
     epochs,
     relu,
     rng_and_seed,
@@ -65,7 +66,7 @@ from zslearn.signatures._class_graph import (
     warn_of_missing_hierarchy,
 )
 from zslearn.signatures._kernels import squared_distances
-from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._table import as_frame, sorted_rows
 
 #: Parents of each node, by name.
 Parents = Mapping[Hashable, Sequence[Hashable]]
@@ -180,15 +181,15 @@ def target_rows(training: Training, targets: Any, alpha: float) -> Floats:
 
 def _given_rows(training: Training, targets: Any) -> Floats:
     """Rows given by the user, in the order of the seen classes."""
-    table = SignatureTable.read(targets, training.classes, where="targets")
-    labels, known = training.classes.tolist(), set(table.labels.tolist())
-    missing = [label for label in labels if label not in known]
-    if missing:
+    frame, _ = as_frame(targets, training.classes, "targets")
+    labels, rows = sorted_rows(frame, "targets")
+    seen, places = training.classes.tolist(), {label: i for i, label in enumerate(labels.tolist())}
+    if missing := [label for label in seen if label not in places]:
         raise ValueError(
-            f"targets lacks rows for {len(missing)} of the {len(labels)} seen classes: "
+            f"targets lacks rows for {len(missing)} of the {len(seen)} seen classes: "
             f"{name_some(missing)}. Its index must contain the labels of y."
         )
-    rows, n_features = table.arrays[0][table.positions(training.classes)], training.X.shape[1]
+    rows, n_features = rows[[places[label] for label in seen]], training.X.shape[1]
     if rows.shape[1] not in (n_features, n_features + 1):
         raise ValueError(
             f"targets has {rows.shape[1]} columns; it needs {n_features}, one per feature, or "
@@ -509,11 +510,9 @@ class GraphMethod(NetworkMethod):
         self.loss_curve_, self.n_iter_ = np.empty(self.max_iter), self.max_iter
         with training_threads(len(inputs) * sum(layer.weight.nelement() for layer in layers)):
             for epoch in epochs(self.max_iter, self.verbose, type(self).__name__):
-                optimizer.zero_grad()
                 predicted = forward(layers, propagations, X, dropout)
                 loss = ((predicted - Y) ** 2).sum() / (2 * len(targets))
-                (weight * loss).backward()
-                optimizer.step()
+                descend(optimizer, weight * loss)
                 self.loss_curve_[epoch] = float(loss.detach())
         self._set_layers([layer.map(lambda part: to_arrays([part])[0]) for layer in layers])
 

@@ -103,6 +103,14 @@ def epochs(n_epochs: int, verbose: int, name: str) -> Iterator[int]:
             advance(1)
 
 
+def descend(optimizer: Any, loss: Tensor) -> None:
+    """Take one step of an optimiser, computing gradients of its own weights only."""
+    weights = [weight for group in optimizer.param_groups for weight in group["params"]]
+    optimizer.zero_grad(set_to_none=True)
+    loss.backward(inputs=weights)
+    optimizer.step()
+
+
 def rng_and_seed(random_state: Any) -> tuple[np.random.Generator, int]:
     """A generator for all random numbers of a fit, and a seed that the model can keep."""
     first, second = check_random_state(random_state).randint(2**31 - 1, size=2).tolist()

@@ -69,7 +69,7 @@ def _table(model: Any) -> SignatureTable | None:
 
 #: Number of the format, which increases if older readers could not read a file correctly. A new
 #: hyper-parameter, whose default is the previous behaviour, does not increase it.
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 
 
 def _check_format(content: dict[str, Any]) -> None:

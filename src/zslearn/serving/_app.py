@@ -17,14 +17,13 @@ from importlib import resources
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter, File, Header, Path, Query, Request, Response, UploadFile
+from fastapi import APIRouter, Depends, File, Header, Path, Query, Request, Response, UploadFile
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    create_model,
     model_validator,
 )
 from starlette.routing import Route
@@ -320,6 +319,22 @@ Key = Annotated[
 _MAX_KEYS = 256
 
 
+class Asked:
+    """A request for a change, with its idempotency key."""
+
+    def __init__(self, request: Request, key: Key = None) -> None:
+        self.key = key
+        self._route = request.method, request.url.path, request.url.query
+
+    def digest(self, *content: Any) -> str:
+        """A digest of the request and the content of its body."""
+        return fingerprint(*self._route, content)
+
+
+#: FastAPI makes it from the parameters of its constructor.
+ToChange = Annotated[Asked, Depends()]
+
+
 class Writer:
     """The thread that changes the model, once per idempotency key."""
 
@@ -331,9 +346,9 @@ class Writer:
         # Key → digest of the request, and its outcome. Used by the event loop only.
         self._recent: dict[str, tuple[str, Future[Any]]] = {}
 
-    def known(self, key: str | None, digest: str) -> Future[Any] | None:
+    def known(self, asked: Asked, digest: str) -> Future[Any] | None:
         """The change requested earlier with the same key."""
-        recent, work = self._recent.get(key or "", (digest, None))
+        recent, work = self._recent.get(asked.key or "", (digest, None))
         # After a failure of the service, such as a full disk, another attempt may succeed.
         if work is None or work.cancelled() or (work.done() and _has_failed(work.result())):
             return None
@@ -341,13 +356,13 @@ class Writer:
             raise Refusal(422, "Idempotency-Key: this key was used for another request.")
         return work
 
-    async def make(self, key: str | None, digest: str, change: Callable[[], Any]) -> Any:
+    async def make(self, asked: Asked, change: Callable[[], Any], *content: Any) -> Any:
         """Make a change, unless its key is known, and return its outcome."""
-        work = self.known(key, digest)
-        if work is None:
+        digest = asked.digest(*content)
+        if (work := self.known(asked, digest)) is None:
             work = self._thread.submit(_outcome, change)
-            if key is not None:
-                self._recent[key] = digest, work
+            if asked.key is not None:
+                self._recent[asked.key] = digest, work
                 finished = (old for old, (_, known) in self._recent.items() if known.done())
                 if len(self._recent) > _MAX_KEYS:
                     self._recent.pop(next(finished, ""), None)
@@ -426,53 +441,39 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     InOrder = Annotated[list[Number], length(len(names), len(names))]
     n_classes = len(recognizer.state.label_of) + limits.added_classes
     Odds = Annotated[float, Field(strict=True, gt=0, le=LARGEST)]
-    Trial: Any = create_model(
-        "Trial",
-        __base__=Body,
-        __doc__="A class to try without keeping it, described by attributes or by text.",
-        attributes=(
-            Annotated[ByName, max_entries(len(names))] | InOrder | None,
-            Field(None, description="Values by attribute name, or all of them in order."),
-        ),
-        like=(
-            str | None,
-            Field(None, description="The class to copy unnamed attributes from."),
-        ),
-        text=(
-            Text | Annotated[list[Text], length(1, MAX_TEXTS)] | None,
-            Field(None, description="Texts about the class, if the model encodes text."),
-        ),
-    )
-    NewClass = create_model(
-        "NewClass",
-        __base__=Trial,
-        __doc__="A new class, described by attributes or by text.",
-        name=(Name, ...),
-    )
-    Features = create_model(
-        "Features",
-        __base__=Body,
-        __doc__=f"Samples ({what}), and optionally a class to try.",
-        samples=(Rows, Field(..., alias=given)),
-        trial=(Trial | None, Field(None, description="A class to try without keeping it.")),
-        prior=(
-            Annotated[dict[str, Odds], max_entries(n_classes)] | None,
-            Field(None, description="Prior odds of classes, 1 for classes not named."),
-        ),
-    )
-    Labelled = create_model(
-        "Labelled",
-        __base__=Body,
-        __doc__=f"Samples of one class ({what}), and their names.",
-        samples=(Rows, Field(..., alias=given)),
-        images=(Annotated[list[Name], length(1, most)] | None, None),
-    )
-    Unlabelled = create_model(
-        "Unlabelled",
-        __base__=Body,
-        __doc__=f"Unlabelled samples ({what}).",
-        samples=(UnlabelledRows, Field(..., alias=given)),
-    )
+
+    class Trial(Body):
+        """A class to try without keeping it, described by attributes or by text."""
+
+        attributes: Annotated[ByName, max_entries(len(names))] | InOrder | None = Field(
+            None, description="Values by attribute name, or all of them in order."
+        )
+        like: str | None = Field(None, description="The class to copy unnamed attributes from.")
+        text: Text | Annotated[list[Text], length(1, MAX_TEXTS)] | None = Field(
+            None, description="Texts about the class, if the model encodes text."
+        )
+
+    class NewClass(Trial):
+        """A new class, described by attributes or by text."""
+
+        name: Name
+
+    class Features(Body):
+        __doc__ = f"Samples ({what}), and optionally a class to try."
+        samples: Annotated[Rows, Field(alias=given)]
+        trial: Trial | None = Field(None, description="A class to try without keeping it.")
+        prior: Annotated[dict[str, Odds], max_entries(n_classes)] | None = Field(
+            None, description="Prior odds of classes, 1 for classes not named."
+        )
+
+    class Labelled(Body):
+        __doc__ = f"Samples of one class ({what}), and their names."
+        samples: Annotated[Rows, Field(alias=given)]
+        images: Annotated[list[Name], length(1, most)] | None = None
+
+    class Unlabelled(Body):
+        __doc__ = f"Unlabelled samples ({what})."
+        samples: Annotated[UnlabelledRows, Field(alias=given)]
 
     # Images.
 
@@ -536,8 +537,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     # Corrections and unlabelled images.
 
     async def learn(
-        request: Request,
-        key: str | None,
+        asked: Asked,
         rows: Any,
         change: Callable[[Any], Any],
         *,
@@ -546,50 +546,45 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     ) -> Any:
         """Compute the features of rows, unless the change is known, and make the change."""
         # The digest is taken of the pixels: features depend, in their last digits, on the batch.
-        digest = _digest(request, rows, names)
-        if not preview and (known := writer.known(key, digest)) is not None:
+        known = None if preview else writer.known(asked, asked.digest(rows, names))
+        if known is not None:
             return await writer.outcome(known)
         X = rows
         if is_pixels(rows):
             _, X = await batcher.compute(Job(rows, recognizer.state))
         if preview:
             return await writer.outcome(previews.submit(_outcome, partial(change, X)))
-        return await writer.make(key, digest, partial(change, X))
+        return await writer.make(asked, partial(change, X), rows, names)
 
     @router.get("/examples", response_model=Examples)
     async def list_examples() -> dict[str, Any]:
         """List all corrections."""
         return {"examples": [e.info() for e in recognizer.state.examples.values()]}
 
-    async def add_examples(
-        request: Request, key: str | None, of_class: str, names: list[str], rows: Any
-    ) -> Any:
+    async def add_examples(asked: Asked, of_class: str, names: list[str], rows: Any) -> Any:
         def change(X: Any) -> dict[str, Any]:
             return {"examples": [e.info() for e in recognizer.add_examples(X, of_class, names)]}
 
-        return await learn(request, key, rows, change, names=names)
+        return await learn(asked, rows, change, names=names)
 
     @router.post("/examples", status_code=201, response_model=Examples)
-    async def correct(request: Request, body: Labelled, of_class: OfClass, key: Key = None) -> Any:
+    async def correct(body: Labelled, of_class: OfClass, asked: ToChange) -> Any:
         """Correct predictions: give the class of feature vectors, or of rows of a table."""
         n_rows = len(body.samples)
         names = [str(place) for place in range(n_rows)] if body.images is None else body.images
         if len(names) != n_rows:
             raise Refusal(422, f"images: {len(names)} names were given for {n_rows} images.")
-        return await add_examples(request, key, of_class, names, body.samples)
+        return await add_examples(asked, of_class, names, body.samples)
 
     @router.post("/examples/images", status_code=201, response_model=Examples)
-    async def correct_images(
-        request: Request, images: Images, of_class: OfClass, key: Key = None
-    ) -> Any:
+    async def correct_images(images: Images, of_class: OfClass, asked: ToChange) -> Any:
         """Correct predictions: give the class of images."""
-        return await add_examples(request, key, of_class, *await decoded(images))
+        return await add_examples(asked, of_class, *await decoded(images))
 
     @router.delete("/examples/{id}", response_model=Removed)
-    async def remove_example(request: Request, id: ExampleId, key: Key = None) -> Any:
+    async def remove_example(id: ExampleId, asked: ToChange) -> Any:
         """Undo a correction."""
-        digest = _digest(request)
-        return await writer.make(key, digest, lambda: {"removed": recognizer.remove_example(id)})
+        return await writer.make(asked, lambda: {"removed": recognizer.remove_example(id)})
 
     @router.get("/adapt", response_model=Adapted)
     async def show_adaptation() -> dict[str, int]:
@@ -597,26 +592,24 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         return {"n_images": recognizer.state.n_unlabelled}
 
     @router.post("/adapt", response_model=Adaptation)
-    async def adapt(
-        request: Request, body: Unlabelled, preview: Preview = False, key: Key = None
-    ) -> Any:
+    async def adapt(body: Unlabelled, asked: ToChange, preview: Preview = False) -> Any:
         """Adapt the model to unlabelled feature vectors, or rows of a table."""
         change = partial(recognizer.adapt, preview=preview)
-        return await learn(request, key, body.samples, change, preview=preview)
+        return await learn(asked, body.samples, change, preview=preview)
 
     @router.post("/adapt/images", response_model=Adaptation)
     async def adapt_images(
-        request: Request, images: UnlabelledImages, preview: Preview = False, key: Key = None
+        images: UnlabelledImages, asked: ToChange, preview: Preview = False
     ) -> Any:
         """Adapt the model to unlabelled images."""
         change = partial(recognizer.adapt, preview=preview)
         _, pixels = await decoded(images)
-        return await learn(request, key, pixels, change, preview=preview)
+        return await learn(asked, pixels, change, preview=preview)
 
     @router.delete("/adapt", response_model=Adapted)
-    async def undo_adaptation(request: Request, key: Key = None) -> Any:
+    async def undo_adaptation(asked: ToChange) -> Any:
         """Undo the adaptation to unlabelled images."""
-        await writer.make(key, _digest(request), recognizer.undo_adaptation)
+        await writer.make(asked, recognizer.undo_adaptation)
         return {"n_images": 0}
 
     @router.post("/suggest", response_model=Suggestions)
@@ -634,7 +627,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         return {"classes": [state.class_info(name) for name in state.label_of]}
 
     @router.post("/classes", status_code=201, response_model=NewlyAdded)
-    async def add_class(request: Request, body: NewClass, key: Key = None) -> Any:
+    async def add_class(body: NewClass, asked: ToChange) -> Any:
         """Add a class from its description."""
 
         def change() -> dict[str, Any]:
@@ -642,7 +635,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
             state = recognizer.state
             return {**state.class_info(name), "same_as": state.same_as(name)}
 
-        return await writer.make(key, _digest(request, body.model_dump()), change)
+        return await writer.make(asked, change, body.model_dump())
 
     @router.get("/classes/{name:path}", response_model=DescribedClass)
     async def show_class(name: ClassName) -> dict[str, Any]:
@@ -650,10 +643,9 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         return recognizer.state.class_description(name)
 
     @router.delete("/classes/{name:path}", response_model=Removed)
-    async def remove_class(request: Request, name: ClassName, key: Key = None) -> Any:
+    async def remove_class(name: ClassName, asked: ToChange) -> Any:
         """Remove a class that was added."""
-        digest = _digest(request)
-        return await writer.make(key, digest, lambda: {"removed": recognizer.remove(name)})
+        return await writer.make(asked, lambda: {"removed": recognizer.remove(name)})
 
     # The service.
 
@@ -696,11 +688,6 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
         return Response(metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     return router
-
-
-def _digest(request: Request, *content: Any) -> str:
-    """A digest of a request and the content of its body."""
-    return fingerprint(request.method, request.url.path, request.url.query, content)
 
 
 def _columns(recognizer: Recognizer) -> list[Column] | None:

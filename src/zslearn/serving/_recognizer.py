@@ -32,6 +32,7 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Floats
 from zslearn._utils._files import locked, remove_stale
 from zslearn._utils._messages import composed, did_you_mean, name_some, no_user_warnings, plain
+from zslearn._utils._reading import TABLE_ENDINGS
 from zslearn.calibration import NoneOfThese, PredictionSets, RankPredictor
 from zslearn.images import (
     Samples,
@@ -108,13 +109,9 @@ class Refusal(Exception):
 
     def __init__(self, status: int, reason: str, retry_after: int | None = None) -> None:
         super().__init__(reason)
-        self.status = status
-        self.reason = reason
-        self.retry_after = retry_after
+        self.status, self.reason, self.retry_after = status, reason, retry_after
 
 
-#: Endings of table files; others are read as CSV.
-TABLE_ENDINGS = (".csv", ".tsv", ".xlsx", ".parquet")
 #: Longest name of a class, in characters.
 MAX_NAME = 200
 #: Larger values are useless to every method, and their squares overflow.
@@ -260,16 +257,13 @@ class State:
     def class_description(self, text: str) -> dict[str, Any]:
         """A class with its attributes and texts."""
         name = self.find(text)
-        return {
-            **self.class_info(name),
-            "attributes": [finite(value) for value in self.signature(name)],
-            "texts": self._texts(name),
-        }
+        attributes = [finite(value) for value in self.signature(name)]
+        return {**self.class_info(name), "attributes": attributes, "texts": self._texts(name)}
 
     def example_text(self) -> str | None:
         """The shortest first text of a class, as an example for users."""
-        texts = (self._texts(name)[:1] for name in self.label_of)
-        return min((text for first in texts for text in first), key=len, default=None)
+        texts = (text for name in self.label_of for text in self._texts(name)[:1])
+        return min(texts, key=len, default=None)
 
     def _texts(self, name: str) -> list[str]:
         """The texts that describe a class."""
@@ -286,7 +280,9 @@ class State:
 
 def columns_of(model: Any) -> list[Any] | None:
     """The columns that a model fitted on a table uses; None for other models."""
-    if not isinstance(model, TableClassifier) or model.columns_ is None:
+    # Image features may be scaled, too, but have no names.
+    has_names = isinstance(model, TableClassifier) and hasattr(model, "feature_names_in_")
+    if not has_names or model.columns_ is None:
         return None
     return [column for column in model.columns_.columns_ if column.outputs]
 
@@ -296,9 +292,13 @@ def _are_samples(samples: Any, n_samples: int, model: Any) -> bool:
     if isinstance(samples, np.ndarray):
         return samples.shape == (n_samples, model.n_features_in_)
     cells = (float, int, str, bool, type(None))
-    return len(samples) == n_samples and all(
-        isinstance(row, dict) and all(isinstance(cell, cells) for cell in row.values())
-        for row in samples
+    return (
+        isinstance(samples, list)
+        and len(samples) == n_samples
+        and all(
+            isinstance(row, dict) and all(isinstance(cell, cells) for cell in row.values())
+            for row in samples
+        )
     )
 
 
@@ -347,11 +347,10 @@ class TrainingFiles:
 
     def find(self, name: Any) -> Path | None:
         """The file of a training image, or None if it is missing or outside the folder."""
-        if not isinstance(name, str) or name not in self._names or "\0" in name:
-            return None
         with suppress(OSError, ValueError, RuntimeError):
-            path = (self._folder / name).resolve()
-            return path if path.is_relative_to(self._folder) and path.is_file() else None
+            if isinstance(name, str) and name in self._names and "\0" not in name:
+                path = (self._folder / name).resolve()
+                return path if path.is_relative_to(self._folder) and path.is_file() else None
         return None
 
 
@@ -406,12 +405,11 @@ class Recognizer:
             encoder_for_model(file.about, encoder, model_name=plain(self.path))
         # Text encoders are not thread-safe.
         self._encoding = threading.Lock()
-        of_taxon = {}
+        self._classes_of_taxon: dict[str, list[str]] = {}
         if taxonomy is not None:
             of_taxon = classes_by_node(taxonomy_hierarchy(taxonomy), taxonomy.index)
-        self._classes_of_taxon = {
-            composed(str(taxon)): list(map(str, names)) for taxon, names in of_taxon.items()
-        }
+            for taxon, names in of_taxon.items():
+                self._classes_of_taxon[composed(str(taxon))] = list(map(str, names))
         self.pictures = None if pictures is None else TrainingFiles(Path(pictures), file)
         table = file.model.signature_table_
         #: Attributes by their names in requests.
@@ -465,10 +463,8 @@ class Recognizer:
         """Save a new state in the file, then make it visible."""
         try:
             if self._stamp != self._file_stamp():
-                raise Refusal(
-                    409,
-                    f"{self.path.name} was changed by another process; restart the service.",
-                )
+                reason = f"{self.path.name} was changed by another process; restart the service."
+                raise Refusal(409, reason)
             save(state.model, self.path, **state.content())
             self._stamp = self._file_stamp()
         except OSError as error:
@@ -515,11 +511,9 @@ class Recognizer:
         try:
             encoder_for_model(about, self._given_encoder)
         except ValueError as error:
-            raise Refusal(
-                422,
-                "The model file names a text encoder in a folder, which is only read if the "
-                "service is started with --text-encoder.",
-            ) from error
+            reason = "The model file names a text encoder in a folder, which is only read if the "
+            reason += "service is started with --text-encoder."
+            raise Refusal(422, reason) from error
         with self._encoding, refused_as_422():
             # No cache: texts of requests must not be left on the disk.
             options: dict[str, Any] = {"backbone": self.backbone, "cache": False}
@@ -560,11 +554,8 @@ class Recognizer:
         """Add classes with their texts."""
         n_added, most = len(self.state.added), self.limits.added_classes
         if n_added + len(names) > most:
-            raise Refusal(
-                409,
-                f"{n_added} of at most {most} classes have been added, so there is no room for "
-                f"{len(names)} more; remove some first.",
-            )
+            reason = f"{n_added} of at most {most} classes have been added, so there is no room for"
+            raise Refusal(409, f"{reason} {len(names)} more; remove some first.")
         state = self._described(names, rows)
         about = dict(state.file.about)
         if texts:
@@ -602,12 +593,9 @@ class Recognizer:
         state = self.state
         name = state.find(text)
         samples = self._stored(X)
-        if len(state.examples) + len(samples) > self.limits.examples:
-            raise Refusal(
-                409,
-                f"At most {self.limits.examples} corrections are kept, and there are "
-                f"{len(state.examples)}; remove some first.",
-            )
+        if (n_examples := len(state.examples)) + len(samples) > self.limits.examples:
+            reason = f"At most {self.limits.examples} corrections are kept, and there are "
+            raise Refusal(409, f"{reason}{n_examples}; remove some first.")
         new = [
             Example(secrets.token_hex(8), name, plain(image, MAX_NAME), sample)
             for image, sample in zip(images, samples, strict=True)
@@ -657,6 +645,7 @@ class Recognizer:
                 raise Refusal(409, _not_accepted(*scores))
             self._replace(state.with_model(model, n_unlabelled=len(X)))
         before, after = (m.predict_top_k(X, 1)[0][:, 0].tolist() for m in (state.model, model))
+        pairs = zip(before, after, strict=True)
         return {
             "accepted": bool(found.accepted),
             "preview": preview,
@@ -665,9 +654,7 @@ class Recognizer:
             "score_before": scores[0],
             "score_after": scores[1],
             "background_share": finite(found.background_share),
-            "answers": [
-                {"before": str(b), "after": str(a)} for b, a in zip(before, after, strict=True)
-            ],
+            "answers": [{"before": str(old), "after": str(new)} for old, new in pairs],
         }
 
     def suggest(self, X: Any, n: int) -> dict[str, Any]:
@@ -675,21 +662,14 @@ class Recognizer:
         self._refuse_without("suggest")
         with no_user_warnings(), refused_as_422():
             found = self.state.model.suggest(X, n)
-        suggestions = pd.DataFrame(
-            {
-                "sample": found.rows,
-                "class": [str(label) for label in found.labels.tolist()],
-                "probability": found.probabilities,
-                "gain": found.gains,
-            }
-        )
+        columns = {"probability": found.probabilities, "gain": found.gains}
+        labels = [str(label) for label in found.labels.tolist()]
+        suggestions = pd.DataFrame({"sample": found.rows, "class": labels, **columns})
         classes = found.classes[["gain", "advice"]].rename(index=str)
         same = [None if label is None else str(label) for label in found.classes["same_attributes"]]
         classes["same_attributes"] = pd.Series(same, classes.index, dtype=object)
-        return {
-            "suggestions": suggestions.to_dict("records"),
-            "classes": classes.reset_index().to_dict("records"),
-        }
+        tables = {"suggestions": suggestions, "classes": classes.reset_index()}
+        return {name: table.to_dict("records") for name, table in tables.items()}
 
     def undo_adaptation(self) -> None:
         """Restore the class means without unlabelled images."""
@@ -735,10 +715,9 @@ class Recognizer:
             except (OSError, ValueError) as error:
                 reason = str(error).replace(str(path), plain(name, 100))
                 raise Refusal(422, plain(reason, 500)) from error
-        if len(found) > self.limits.rows:
-            raise Refusal(
-                413, f"The table has {len(found)} rows; at most {self.limits.rows} are accepted."
-            )
+        if (n_rows := len(found)) > self.limits.rows:
+            reason = f"The table has {n_rows} rows; at most {self.limits.rows} are accepted."
+            raise Refusal(413, reason)
         return found
 
     # Images.
@@ -759,14 +738,11 @@ class Recognizer:
 
     def refuse_images(self) -> None:
         """Refuse images if the network of the model is unknown."""
+        if self.columns is not None:
+            raise Refusal(415, "This model accepts rows of a table, not images.")
         if self.backbone is None:
-            raise Refusal(
-                415,
-                "This model accepts rows of a table, not images."
-                if self.columns is not None
-                else "This model accepts feature vectors, not images, because its file does not "
-                "name the network that computed its features.",
-            )
+            reason = "This model accepts feature vectors, not images, because its file does not "
+            raise Refusal(415, f"{reason}name the network that computed its features.")
 
     def pixels(self, data: bytes, where: str) -> NDArray[np.uint8]:
         """Decode an image file for the network; errors name it as `where`."""
@@ -870,15 +846,11 @@ def answer(
             known = state.class_info(str(label))
             entry = {"class": known.pop("name"), **known, "score": finite(score)}
             entries.append({**entry, "probability": finite(probability)})
-        one: dict[str, Any] = {"ranked": entries, "none_of_these": None, "surely": None}
-        if ranked.is_none is not None:
-            one["none_of_these"] = bool(ranked.is_none[place])
+        is_none = None if ranked.is_none is None else bool(ranked.is_none[place])
+        one: dict[str, Any] = {"ranked": entries, "none_of_these": is_none, "surely": None}
         if surely is not None:
-            one["surely"] = {
-                "node": str(surely.nodes[place]),
-                "depth": int(surely.depths[place]),
-                "probability": finite(surely.probabilities[place]),
-            }
+            one["surely"] = {"node": str(surely.nodes[place]), "depth": int(surely.depths[place])}
+            one["surely"]["probability"] = finite(surely.probabilities[place])
         one["explanation"] = None if reasons is None else _plain(reasons[place].to_dict())
         found.append(one)
     return found

@@ -103,7 +103,22 @@ def create_app(
     >>> sorted(app.openapi()["paths"])[:4]
     ['/about', '/adapt', '/adapt/images', '/classes']
     """
-    _check(token)
+    for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
+        import_optional(module, "The service")
+    if token is not None and not re.fullmatch(f"[!-~]{{{_SHORTEST_TOKEN},}}", token):
+        raise ValueError(
+            f"The token must have {_SHORTEST_TOKEN} characters or more, in ASCII without spaces; "
+            'make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
+        )
+    from fastapi import FastAPI, Request, Response, Security
+    from fastapi.exceptions import RequestValidationError
+    from fastapi.security import HTTPBearer
+    from starlette.exceptions import HTTPException
+
+    from zslearn.serving._app import Reason, api_router, page_routes
+    from zslearn.serving._batching import Batcher
+
+    metrics = Metrics()
     recognizer = Recognizer(
         model,
         limits=limits,
@@ -115,7 +130,59 @@ def create_app(
         taxonomy=taxonomy,
         describe=describe,
     )
-    return _app_of(recognizer, token)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        with recognizer.lock():
+            yield
+
+    app = FastAPI(
+        title="zslearn",
+        version=__version__,
+        summary="A zero-shot model: predict images, and add classes by describing them.",
+        # These pages load scripts from another server.
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
+        responses={"default": {"model": Reason, "description": "Refused, with the reason."}},
+        # Only documents the token, which the guard checks before a body is read.
+        dependencies=[] if token is None else [Security(HTTPBearer(auto_error=False))],
+    )
+    app.include_router(
+        api_router(recognizer, Batcher(recognizer, metrics.batch_rows.observe), metrics)
+    )
+    app.router.routes.extend(page_routes())
+    app.state.recognizer = recognizer
+    app.add_middleware(Guard, recognizer=recognizer, metrics=metrics, token=token)
+
+    @app.exception_handler(Refusal)
+    async def refused(_: Request, error: Refusal) -> Response:
+        return _response(error)
+
+    @app.exception_handler(HTTPException)
+    async def unknown(_: Request, error: HTTPException) -> Response:
+        known = {404: "There is nothing at this address.", 405: "Method not allowed here."}
+        reason = known.get(error.status_code, plain(error.detail, 200))
+        response = _response(Refusal(error.status_code, reason))
+        response.headers.update(error.headers or {})
+        return response
+
+    @app.exception_handler(RequestValidationError)
+    async def invalid(request: Request, error: RequestValidationError) -> Response:
+        # Of a union, report the branch that fits best.
+        errors = error.errors()
+        first = min(errors, key=lambda e: (e["type"].endswith("_type"), -len(e["loc"])))
+        kind = request.headers.get("content-type", "")
+        if first["loc"] == ("body",) and not kind.startswith("application/json"):
+            reason = "The body must be JSON, with Content-Type: application/json."
+            return _response(Refusal(415, reason))
+        # The names of union branches are not fields of the body.
+        place = ".".join(plain(part, 60) for part in first["loc"] if "[" not in str(part))
+        reason = plain(first["msg"].removeprefix("Value error, "), 300)
+        return _response(Refusal(422, f"{place}: {reason}"))
+
+    return app
 
 
 def serve(
@@ -146,25 +213,20 @@ def serve(
     RuntimeError
         Another process uses the model file.
     """
-    _check(token)
-    import uvicorn
-
     if token is None and not is_loopback(host):
         raise ValueError(
             f"Other machines can reach {host}: give a token (--token), or serve only this machine "
             "(--host 127.0.0.1)."
         )
-    recognizer = Recognizer(model, **options)
-    app = _app_of(recognizer, token)
+    app = create_app(model, token=token, **options)
+    import uvicorn
+
+    recognizer: Recognizer = app.state.recognizer
     with recognizer.lock():
-        _log.info(
-            "%s: %d classes, accepts %s; serving at http://%s:%d/ (press Ctrl-C to stop)",
-            plain(recognizer.path),
-            len(recognizer.state.label_of),
-            _accepted(recognizer),
-            plain(f"[{host}]" if ":" in host else host),
-            port,
-        )
+        model_name, n_classes = plain(recognizer.path), len(recognizer.state.label_of)
+        address = f"http://{plain(f'[{host}]' if ':' in host else host)}:{port}/"
+        about = f"{model_name}: {n_classes} classes, accepts {_accepted(recognizer)}"
+        _log.info("%s; serving at %s (press Ctrl-C to stop)", about, address)
         config = uvicorn.Config(
             app,
             host=host,
@@ -187,81 +249,6 @@ def _accepted(recognizer: Recognizer) -> str:
     if recognizer.columns is not None:
         return "rows of a table"
     return "features" if recognizer.backbone is None else "images and features"
-
-
-def _check(token: str | None) -> None:
-    """Check that the packages are installed and that the token is hard to guess."""
-    for module in ("fastapi", "uvicorn", "python_multipart", "prometheus_client"):
-        import_optional(module, "The service")
-    if token is not None and not re.fullmatch(f"[!-~]{{{_SHORTEST_TOKEN},}}", token):
-        raise ValueError(
-            f"The token must have {_SHORTEST_TOKEN} characters or more, in ASCII without spaces; "
-            'make one with: python -c "import secrets; print(secrets.token_urlsafe())"'
-        )
-
-
-def _app_of(recognizer: Recognizer, token: str | None) -> FastAPI:
-    """Build the application around a recognizer."""
-    from fastapi import FastAPI, Request, Response, Security
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.security import HTTPBearer
-    from starlette.exceptions import HTTPException
-
-    from zslearn.serving._app import Reason, api_router, page_routes
-    from zslearn.serving._batching import Batcher
-
-    metrics = Metrics()
-
-    @asynccontextmanager
-    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        with recognizer.lock():
-            yield
-
-    app = FastAPI(
-        title="zslearn",
-        version=__version__,
-        summary="A zero-shot model: predict images, and add classes by describing them.",
-        # These pages load scripts from another server.
-        docs_url=None,
-        redoc_url=None,
-        redirect_slashes=False,
-        lifespan=lifespan,
-        responses={"default": {"model": Reason, "description": "Refused, with the reason."}},
-        # Only documents the token, which the guard checks before a body is read.
-        dependencies=[] if token is None else [Security(HTTPBearer(auto_error=False))],
-    )
-    app.include_router(
-        api_router(recognizer, Batcher(recognizer, metrics.batch_rows.observe), metrics)
-    )
-    app.router.routes.extend(page_routes())
-    app.add_middleware(Guard, recognizer=recognizer, metrics=metrics, token=token)
-
-    @app.exception_handler(Refusal)
-    async def refused(_: Request, error: Refusal) -> Response:
-        return Response(*refusal_parts(error))
-
-    @app.exception_handler(HTTPException)
-    async def unknown(_: Request, error: HTTPException) -> Response:
-        known = {404: "There is nothing at this address.", 405: "Method not allowed here."}
-        reason = known.get(error.status_code, plain(error.detail, 200))
-        content, status, headers = refusal_parts(Refusal(error.status_code, reason))
-        return Response(content, status, {**headers, **(error.headers or {})})
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> Response:
-        # Of a union, report the branch that fits best.
-        errors = error.errors()
-        first = min(errors, key=lambda e: (e["type"].endswith("_type"), -len(e["loc"])))
-        kind = request.headers.get("content-type", "")
-        if first["loc"] == ("body",) and not kind.startswith("application/json"):
-            reason = "The body must be JSON, with Content-Type: application/json."
-            return Response(*refusal_parts(Refusal(415, reason)))
-        # The names of union branches are not fields of the body.
-        place = ".".join(plain(part, 60) for part in first["loc"] if "[" not in str(part))
-        reason = plain(first["msg"].removeprefix("Value error, "), 300)
-        return Response(*refusal_parts(Refusal(422, f"{place}: {reason}")))
-
-    return app
 
 
 # The guard.
@@ -301,9 +288,11 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def refusal_parts(refusal: Refusal) -> tuple[bytes, int, dict[str, str]]:
-    """Body, status and headers of a refusal."""
-    headers = {"content-type": "application/json"}
+def _response(refusal: Refusal) -> Any:
+    """The response of a refusal."""
+    from starlette.responses import Response
+
+    headers = {}
     if refusal.retry_after is not None:
         headers["retry-after"] = str(refusal.retry_after)
     if refusal.status == 401:
@@ -312,7 +301,7 @@ def refusal_parts(refusal: Refusal) -> tuple[bytes, int, dict[str, str]]:
         # The rest of the body stays unread.
         headers["connection"] = "close"
     content = {"status": refusal.status, "reason": refusal.reason}
-    return json.dumps(content).encode(), refusal.status, headers
+    return Response(json.dumps(content), refusal.status, headers, "application/json")
 
 
 class Guard:
@@ -364,13 +353,8 @@ class Guard:
         except Exception as error:
             # A response that has begun cannot be replaced.
             if not status:
-                content, refused, extra = refusal_parts(self._refusal(error, scope, is_whole))
-                pairs = [(name.encode(), value.encode()) for name, value in extra.items()]
-                pairs.append((b"content-length", str(len(content)).encode()))
-                await watched_send(
-                    {"type": "http.response.start", "status": refused, "headers": pairs}
-                )
-                await send({"type": "http.response.body", "body": content})
+                response = _response(self._refusal(error, scope, is_whole))
+                await response(scope, receive, watched_send)
         finally:
             self._in_flight -= 1
             self._metrics.in_flight.set(self._in_flight)
@@ -383,7 +367,7 @@ class Guard:
             return self._limits.body_bytes
         columns = self._recognizer.columns
         n_rows = self._limits.batch if columns is None else self._limits.rows
-        n_rows = self._limits.unlabelled if path == "/adapt" else n_rows
+        n_rows = self._limits.unlabelled if path in ("/adapt", "/suggest") else n_rows
         n_numbers = n_rows * self._recognizer.n_features + len(self._recognizer.attributes)
         n_letters = sum(map(len, self._recognizer.attributes))
         # Every row repeats the names of the columns.

@@ -71,13 +71,13 @@ def median_distance(signatures: ArrayLike) -> float:
     return float(np.median(distances)) if distances.size else 1.0
 
 
-def _median_of_blocks(rows: NDArray[np.float64], noise: float, block: int = 1024) -> float:
+def _median_of_blocks(rows: NDArray[np.float64], noise: float) -> float:
     """Compute the median in two passes over blocks: a histogram, then sorting its middle bins."""
 
     def blocks() -> Iterator[NDArray[np.float64]]:
-        for start in range(0, len(rows), block):
+        for start in range(0, len(rows), 1024):
             # Only pairs i < j.
-            distances = cdist(rows[start : start + block], rows[start:])
+            distances = cdist(rows[start : start + 1024], rows[start:])
             distances = distances[np.triu(np.ones(distances.shape, dtype=bool), k=1)]
             yield distances[distances > noise]
 

@@ -43,7 +43,12 @@ from zslearn._utils._validation import (
     warn_of_dominating,
 )
 from zslearn.signatures._kernels import median_distance
-from zslearn.signatures._views import MultiSignatures, SignatureViews, refuse_partial_views
+from zslearn.signatures._views import (
+    MultiSignatures,
+    SignatureViews,
+    map_views,
+    refuse_partial_views,
+)
 
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
@@ -225,22 +230,20 @@ def _mapping_as_frame(
         for label, row in signatures.items():
             if len(row) != len(first) or set(row.index) != set(columns):
                 raise ValueError(
-                    f"The signature of {label!r} in {where} has other attributes than that of "
+                    f"The row of {label!r} in {where} has other attributes than that of "
                     f"{first_label!r}; all Series must have the same index."
                 )
         rows = [row.reindex(columns).to_numpy() for row in rows]
     else:
         for place, (label, row) in enumerate(signatures.items()):
-            refuse_dates(row, f"The signature of {label!r} in {where}")
+            refuse_dates(row, f"The row of {label!r} in {where}")
             try:
                 rows[place] = np.asarray(to_numpy(row), dtype=np.float64)
             except (TypeError, ValueError):
-                raise ValueError(
-                    f"The signature of {label!r} in {where} must contain numbers."
-                ) from None
+                raise ValueError(f"The row of {label!r} in {where} must contain numbers.") from None
             if rows[place].ndim != 1 or rows[place].shape != rows[0].shape:
                 raise ValueError(
-                    f"The signature of {label!r} in {where} has shape {rows[place].shape}, that of "
+                    f"The row of {label!r} in {where} has shape {rows[place].shape}, that of "
                     f"{first_label!r} {rows[0].shape}; all must be vectors of the same length."
                 )
     # As objects, labels that are not valid UTF-8 do not raise an obscure error in pandas.
@@ -261,12 +264,27 @@ def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
     return array
 
 
+def sorted_rows(frame: pd.DataFrame, where: str) -> tuple[NDArray[Any], Floats]:
+    """Labels in order and their rows as numbers; raise if a label occurs more than once."""
+    labels = label_array(frame.index, where)
+    order = np.argsort(labels, kind="stable")
+    ordered = labels[order]
+    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+    if repeated.size:
+        raise ValueError(
+            f"{where} describes {name_some(repeated.tolist())} more than once; keep one row per "
+            "class."
+        )
+    if labels.dtype.kind == "U":
+        refuse_equal_labels(labels.tolist(), where)
+    return ordered, finite_numbers(frame, where)[order]
+
+
 def with_scaling(signatures: Any, scaling: str | None) -> Any:
     """Copy signatures, with the scaling that a method applies to their columns when fitted."""
     check_scaling(scaling, SCALING)
     if isinstance(signatures, MultiSignatures):
-        views = {name: with_scaling(view, scaling) for name, view in signatures.views.items()}
-        return MultiSignatures(views, signatures.weights, signatures.gamma_factors)
+        return map_views(signatures, lambda view: with_scaling(view, scaling))
     signatures = signatures.copy(deep=False)
     signatures.attrs = {name: v for name, v in signatures.attrs.items() if name != SCALING}
     if scaling is not None:
@@ -418,18 +436,7 @@ class SignatureTable:
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
         frame, columns = as_frame(signatures, seen, where)
-        labels = label_array(frame.index, where)
-        order = np.argsort(labels, kind="stable")
-        ordered = labels[order]
-        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-        if repeated.size:
-            raise ValueError(
-                f"{where} describes {name_some(repeated.tolist())} more than once; keep one row "
-                "per class."
-            )
-        if labels.dtype.kind == "U":
-            refuse_equal_labels(labels.tolist(), where)
-        array = finite_numbers(frame, where)
+        labels, array = sorted_rows(frame, where)
         if array.shape[1] == 0:
             raise ValueError(f"{where} has no attributes; each class needs at least one number.")
         zero = ~array.any(axis=1)
@@ -441,7 +448,7 @@ class SignatureTable:
         scaling = frame.attrs.get(SCALING)
         check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
         scalings = () if scaling is None else (scaling,)
-        return cls(ordered, (array[order],), (columns,), scalings=scalings)
+        return cls(labels, (array,), (columns,), scalings=scalings)
 
     @classmethod
     def _read_views(cls, signatures: MultiSignatures) -> SignatureTable:
@@ -681,8 +688,8 @@ class SignatureTable:
         ):
             if not (scaling or self.indicators):
                 remedy = (
-                    "Scale the columns: signatures = zslearn.signatures.attribute_signatures("
-                    "signatures, signature_scaling='standard')."
+                    "Scale the columns with signature_scaling='standard' (in Python: of "
+                    "zslearn.signatures.attribute_signatures)."
                 )
                 warn_of_dominating(array[seen], columns, _view_named(name), "classes", remedy)
 

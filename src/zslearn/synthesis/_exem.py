@@ -380,9 +380,10 @@ class EXEM(LearnsFromStatistics):
 
     def seen_shares(self, signatures: Signatures) -> Floats | None:
         """Kernel of each seen class times the norm of its coefficients, if these exist."""
-        if not isinstance(self.regressor_, KernelRegressor):
+        regressor = self.regressor_
+        if not isinstance(regressor, KernelRegressor):
             return None
-        return self.regressor_.seen_weights(signatures)
+        return regressor.kernel(signatures) * np.linalg.norm(to_numpy(regressor.coef), axis=1)
 
     def inverse_transform(self, exemplars: Floats) -> Floats:
         """Transform exemplars back to the space of the prepared features.

@@ -200,21 +200,6 @@ class KernelRegressor:
         self.kernel, self.coef, self.intercept = kernel, coef, intercept
         self.violation, self.n_iter = violation, n_iter
 
-    @classmethod
-    def of_nu_svr(cls, kernel: SharedKernel, result: NuSVRResult, n_dims: int) -> Self:
-        """Use the first dimensions of a solution."""
-        numbers = (result.intercept, result.violation, result.n_iter)
-        return cls(kernel, result.coef[:, :n_dims], *(values[:n_dims] for values in numbers))
-
-    @classmethod
-    def of_ridge(cls, signatures: Signatures, exemplars: Floats, gamma: float, C: float) -> Self:
-        r"""Kernel ridge regression around the mean exemplar, :math:`\alpha = 1/(2C)`."""
-        mean = exemplars.mean(axis=0)
-        K = rbf_similarity(signatures, gamma=gamma)
-        K[np.diag_indices_from(K)] += 1 / (2 * C)
-        coef = scipy.linalg.solve(K, exemplars - mean, assume_a="pos")
-        return cls(SharedKernel(signatures, gamma), coef, mean)
-
     @property
     def signatures(self) -> Signatures:
         """Signatures of the seen classes."""
@@ -223,10 +208,6 @@ class KernelRegressor:
     def predict(self, signatures: Signatures) -> Array:
         """Predict exemplars on the device of the coefficients."""
         return move_like(self.kernel(signatures), self.coef) @ self.coef + self.intercept
-
-    def seen_weights(self, signatures: Signatures) -> Floats:
-        """Influence of each seen class, k(a, a_c) ‖β_c‖."""
-        return self.kernel(signatures) * np.linalg.norm(to_numpy(self.coef), axis=1)
 
     def __getstate__(self) -> dict[str, Any]:
         # A file or another process cannot hold device arrays.
@@ -273,7 +254,12 @@ def _fit_regressor(model: EXEM, signatures: Signatures, exemplars: Floats) -> An
     """Fit the regressor of an estimator, unless it is a ν-SVR."""
     regressor = model.regressor
     if regressor == "krr":
-        return KernelRegressor.of_ridge(signatures, exemplars, model.gamma, model.C)
+        # Around the mean exemplar, with the ridge 1/(2C).
+        mean = exemplars.mean(axis=0)
+        K = rbf_similarity(signatures, gamma=model.gamma)
+        K[np.diag_indices_from(K)] += 1 / (2 * model.C)
+        coef = scipy.linalg.solve(K, exemplars - mean, assume_a="pos")
+        return KernelRegressor(SharedKernel(signatures, model.gamma), coef, mean)
     if regressor == "gp":
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
@@ -338,7 +324,9 @@ def _learn_by_paths(spaces: ExemplarSpaces, models: Sequence[EXEM]) -> Iterator[
                 projection = spaces.projection(same[0].n_components)
                 n_dims = projection.exemplars.shape[1]
                 result = results[same[0].C, same[0].nu]
-                yield projection, KernelRegressor.of_nu_svr(kernel, result, n_dims), same
+                coef, *numbers = result.coef, result.intercept, result.violation, result.n_iter
+                of_dims = (values[:n_dims] for values in numbers)
+                yield projection, KernelRegressor(kernel, coef[:, :n_dims], *of_dims), same
 
 
 def _solve_paths(
@@ -354,19 +342,11 @@ def _solve_paths(
     is_large = n_problems * n_seen**2 * n_dims >= _MIN_CACHED_WORK
     is_small_enough = 8 * n_problems * n_seen * n_dims <= _MAX_CACHED_BYTES
     is_cached = caches_fits(targets) and is_large and is_small_enough
-    if on_device(targets) and not is_cached:
-        # A few problems at a time would leave the device idle.
-        kernels = [
-            _on_device_of(targets, rbf_similarity(signatures, gamma=gamma)) for gamma in gammas
-        ]
+    kernels = (_on_device_of(targets, rbf_similarity(signatures, gamma=gamma)) for gamma in gammas)
+    if not is_cached:
         yield from nu_svr_paths(kernels, targets, n_jobs=n_jobs, **options)
         return
-    for number, gamma in enumerate(gammas):
-        K = _on_device_of(targets, rbf_similarity(signatures, gamma=gamma))
-        if not is_cached:
-            for _, result in nu_svr_paths([K], targets, n_jobs=n_jobs, **options):
-                yield number, result
-            continue
+    for number, K in enumerate(kernels):
         results = cached_results(
             ("nu_svr_path", K, targets, options),
             partial(nu_svr_path, K, targets, n_jobs=n_jobs, **options),

@@ -337,18 +337,16 @@ def descend(
     point, values, n_small = start, list[float](), 0
     slope = _norm(steepest(point, eta))
     length = _FIRST_STEP * _norm(point.betas) / slope if slope > 0 else 0.0
-    refused, converged = False, False
+    refused, converged = False, True
     for _ in range(steps):
         slope = _norm(steepest(point, eta))
         if slope == 0:
-            converged = True
             break
         # A step is never longer than length · slope.
         length = min(length, _LONGEST_STEP * _norm(point.betas) / slope)
         least = _NEGLIGIBLE * small_decrease * (highest - point.value)
         trial, length, refused = _search(point, evaluate, eta, length, least)
         if trial is None:
-            converged = True
             break
         is_small = point.value - trial.value <= small_decrease * (highest - trial.value)
         n_small = n_small + 1 if is_small else 0
@@ -356,8 +354,9 @@ def descend(
         point = trial
         values.append(point.value)
         if n_small == _SMALL_STEPS:
-            converged = True
             break
+    else:
+        converged = False
     return Descent(point, tuple(values), refused, converged)
 
 

@@ -80,7 +80,10 @@ class _Objective:
         self.Y, self.total = means, max(float((means**2).sum()), 1e-300)
         self.noise = 1 / (sizes * max(float((means**2).mean()), 1e-300))
         arrays = [_filled(array) for array in view_arrays(signatures)]
-        self.axes = tuple(_principal_axes(array) for array in arrays)
+        # Principal axes of the rows, as columns.
+        spectra = [scipy.linalg.svd(a - a.mean(axis=0), full_matrices=False)[1:] for a in arrays]
+        least = np.sqrt(_ROUNDING)
+        self.axes = tuple(axes[x > least * max(float(x[0]), 1e-300)].T for x, axes in spectra)
         self.rows = [a @ axes for a, axes in zip(arrays, self.axes, strict=True)]
         weights = signatures.weights if isinstance(signatures, SignatureViews) else (1.0,)
         n_views = len(arrays)
@@ -151,12 +154,6 @@ def _filled(rows: Floats) -> Floats:
         return rows
     mean = rows[~lacking].sum(axis=0) / max(int((~lacking).sum()), 1)
     return np.where(lacking[:, None], mean, rows)
-
-
-def _principal_axes(rows: Floats) -> Floats:
-    """Principal axes of the rows, as columns."""
-    _, lengths, axes = scipy.linalg.svd(rows - rows.mean(axis=0), full_matrices=False)
-    return axes[lengths > np.sqrt(_ROUNDING) * max(float(lengths[0]), 1e-300)].T
 
 
 def relevant_kernel(

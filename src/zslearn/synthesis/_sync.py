@@ -97,11 +97,26 @@ class SynCProblem:
         )
         self.training = training
         self.signatures: Signatures = training.signatures
-        self.phantoms, self.start = self._first_phantoms(training, model)
+        init = model.phantom_init
+        self.start: Views | None = None
+        if is_given(init):
+            table, scale = training.table, training.signature_scale
+            self.phantoms = given_phantoms(init, model.n_phantoms, table, scale)
+        else:
+            count = phantom_count(model.n_phantoms, training.n_seen)
+            self.start = initial_combinations(self.signatures, count, init, self.rng)
+            self.phantoms = combine(self.start, self.signatures)
         self.rng_state = self.rng.get_state(legacy=False)
         self.factors = () if model.metric is None else metric_factors(model.metric, self.signatures)
         self.loss = LOSSES[model.loss]
-        self.margins = _margins(self.signatures, model.margin) if model.loss == "struct" else None
+        #: Δ(c, y) = ‖a_c − a_y‖ of the scaled or unit-length signatures.
+        self.margins: Floats | None = None
+        if model.loss == "struct":
+            arrays = view_arrays(self.signatures)
+            if model.margin == "unit":
+                arrays = tuple(map(unit_rows, arrays))
+            vectors = side_by_side(with_arrays(arrays, self.signatures))
+            self.margins = cdist(vectors, vectors)
         self.weights: Floats | None = training.weights
         self.penalize = model.penalize
         self.tol, self.max_iter = model.tol, model.max_iter
@@ -111,20 +126,10 @@ class SynCProblem:
         self.direct = (
             model.penalize == "w"
             and not model.learn_phantoms
-            and not is_given(model.phantom_init)
-            and phantom_count(model.n_phantoms, training.n_seen) == training.n_seen
-            and model.phantom_init != "random"
+            and self.start is not None
+            and len(self.phantoms) == training.n_seen
+            and init != "random"
         )
-
-    def _first_phantoms(self, training: Training, model: Any) -> tuple[Signatures, Views | None]:
-        """The initial phantoms and their coefficients."""
-        init = model.phantom_init
-        if not is_given(init):
-            count = phantom_count(model.n_phantoms, training.n_seen)
-            start = initial_combinations(self.signatures, count, init, self.rng)
-            return combine(start, self.signatures), start
-        phantoms = given_phantoms(init, model.n_phantoms, training.table, training.signature_scale)
-        return phantoms, None
 
     def learn(self, model: SynC, start: SVMResult | None) -> Learned:
         """Learn the base classifiers of a variant, and its phantoms with `learn_phantoms`."""
@@ -227,14 +232,6 @@ def _refuse_scale(training: Training, model: Any) -> None:
             f"{'small' if square > 1 else 'large'} to learn. Divide X by that length, or set "
             "feature_norm='l2'."
         )
-
-
-def _margins(signatures: Signatures, margin: str) -> Floats:
-    """Δ(c, y) = ‖a_c − a_y‖ of the scaled or unit-length signatures."""
-    if margin == "unit":
-        signatures = with_arrays(tuple(map(unit_rows, view_arrays(signatures))), signatures)
-    vectors = side_by_side(signatures)
-    return cdist(vectors, vectors)
 
 
 class Synthesis:
@@ -343,10 +340,16 @@ class _PhantomLearner:
         self._require_differences(start.extra)
 
         def evaluate(betas: Views, before: _Trained) -> Point | None:
-            if self._is_singular(betas):
+            # Where S loses rank, the objective with a penalty on w is discontinuous.
+            may_lose_rank = self.problem.penalize == "v"
+            if not may_lose_rank and self._synthesis(betas).rank(self.condition) < self.first_rank:
                 return None
             point = self._solved(betas, before)
-            return None if self._are_too_similar(betas, point.extra) else point
+            if self.n_directions:
+                differences = self._differences(betas, point.extra.classifiers)
+                if differences[self.n_directions - 1] < self.least_difference:
+                    return None
+            return point
 
         steps = self.problem.max_iter
         descent = descend(
@@ -367,12 +370,6 @@ class _PhantomLearner:
     def _synthesis(self, betas: Views) -> Synthesis:
         return Synthesis(self.objective.similarities(betas)[0], self.problem.penalize)
 
-    def _is_singular(self, betas: Views) -> bool:
-        """Whether S has lost rank, where the objective with a penalty on w is discontinuous."""
-        if self.problem.penalize == "v":
-            return False
-        return self._synthesis(betas).rank(self.condition) < self.first_rank
-
     def _require_differences(self, start: _Trained) -> None:
         """Set how much classifiers must keep differing, with a penalty on v.
 
@@ -387,13 +384,6 @@ class _PhantomLearner:
         self.n_directions = (n_directions + 1) // 2
         if self.n_directions:
             self.least_difference = _LEAST_DIFFERENCE * float(differences[self.n_directions - 1])
-
-    def _are_too_similar(self, betas: Views, trained: _Trained) -> bool:
-        """Whether the classifiers of the seen classes have become too similar."""
-        if self.n_directions == 0:
-            return False
-        differences = self._differences(betas, trained.classifiers)
-        return bool(differences[self.n_directions - 1] < self.least_difference)
 
     def _differences(self, betas: Views, classifiers: Array) -> Floats:
         """Singular values of the centred rows of W = S V, which measure how classifiers differ."""

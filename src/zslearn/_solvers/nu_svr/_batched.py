@@ -16,13 +16,9 @@ At intervals the projection on all constraints at once, with exact zeros and bou
 with an exhausted budget the positive and the negative part are shrunk by a threshold each; if the
 thresholds cross, the budget is not exhausted, and there is only one.
 
-Interpolation, or the solution of another setting, solves many problems: a solution that does not
-exhaust its budget Cνn is also that of a smaller budget that permits it, and a solution that
-touches no bound ±C is also that of a smaller C with the same budget. Settings with the largest ν
-for each C and the largest C for each ν are therefore solved first. All others pass through a batch
-of bounded size: solved rows leave it and others enter, so that the device always has enough work.
-Rows with too many steps are finished by pairs on the host. Only the array API standard is used, in
-float64.
+Interpolation solves many problems. All others pass through a batch of bounded size: solved rows
+leave it and others enter, so that the device always has enough work. Rows with too many steps are
+finished by pairs on the host. Only the array API standard is used, in float64.
 """
 
 from __future__ import annotations
@@ -427,22 +423,21 @@ class Grid:
         return C, nu, coef, *numbers, self.xp.astype(n_iter, self.xp.int64)
 
     def solve(self, n_threads: int) -> None:
-        """Solve all rows."""
-        left = self._interpolate()
-        widest = np.zeros(len(self.units), dtype=bool)
-        for number in self.kernels:
-            own = self.kernel == number
-            widest |= own & (self.nu == self.nu[own].max())
-            widest |= own & (self.C[own].max() == self.C)
-        first = left & np.repeat(widest, self.n_targets)
-        self._pass_through(np.flatnonzero(first), n_threads)
-        left &= ~first
-        source = self._implied(np.flatnonzero(widest), np.flatnonzero(~widest))
-        implied = np.flatnonzero(left & (source >= 0))
-        if implied.size:
-            at, origin = self.put(implied), self.put(source[implied])
-            self.write(at, self.coef, self.numbers, origin)
-        self._pass_through(np.flatnonzero(left & (source < 0)), n_threads)
+        """Solve all rows in a batch that rows enter when others leave it."""
+        rows = np.flatnonzero(self._interpolate())
+        capacity = block_length(8 * self.n_points, self.batch_bytes)
+        state: Problems | None = None
+        while state is not None or rows.size:
+            n_free = capacity - (0 if state is None else state.Y.shape[0])
+            # A few new rows are not worth copying the batch.
+            if rows.size and (state is None or n_free > capacity // 8):
+                entering, rows = rows[:n_free], rows[n_free:]
+                state = self._enter(state, entering)
+            assert state is not None
+            for number in range(_CHECK):
+                state = step(state, balance=number == _CHECK - 1)
+            state = self._leave(state)
+        self._finish_on_host(n_threads)
 
     def _finish_on_host(self, n_threads: int) -> None:
         """Finish late rows by pairs of coefficients, starting from their current points."""
@@ -466,10 +461,15 @@ class Grid:
             numbers = np.column_stack([*found, n_iter + min(_STEPS, self.max_iter)])
             self.write(*(self.put(array) for array in (own, beta[1], numbers)))
 
-    def write(self, rows: Array, coef: Array, numbers: Array, at: Array | None = None) -> None:
-        """Write solutions, or only those at some positions."""
+    def write(self, rows: Array, coef: Array, numbers: Array) -> None:
+        """Write solutions; the standard has no assignment by an array of positions."""
+        xp = self.xp
         for out, found in ((self.coef, coef), (self.numbers, numbers)):
-            _write(out, rows, found if at is None else self.xp.take(found, at, axis=0))
+            if compat.is_torch_namespace(xp) or compat.is_cupy_namespace(xp):
+                out[rows] = found
+                continue
+            for position, row in enumerate(to_numpy(rows).tolist()):
+                out[row, :] = found[position, :]
 
     def put(self, values: NDArray[Any]) -> Array:
         """A host array on the device of the targets."""
@@ -485,7 +485,8 @@ class Grid:
                 continue
             r = self.targets - beta @ kernel.K
             violation = xp.max(r, axis=1) - xp.min(r, axis=1)
-            used, largest = self._sizes(beta)
+            size = xp.abs(beta)
+            used, largest = to_numpy(xp.sum(size, axis=1)), to_numpy(xp.max(size, axis=1))
             self.lengths[number] = to_numpy(xp.sqrt(xp.sum(beta * beta, axis=1)))
             exact = to_numpy(violation) <= self.tol
             found = xp.stack(
@@ -493,56 +494,14 @@ class Grid:
                 axis=1,
             )
             for unit in np.flatnonzero(self.kernel == number):
-                fits = (
-                    exact & (largest <= self.C[unit]) & (used <= (1 - _CLEAR) * self.budget[unit])
-                )
+                fits = exact & (largest <= self.C[unit])
+                fits &= used <= (1 - _CLEAR) * self.budget[unit]
                 if fits.any():
                     chosen = self.put(np.flatnonzero(fits))
-                    self.write(chosen + int(unit) * self.n_targets, beta, found, chosen)
+                    some = (xp.take(array, chosen, axis=0) for array in (beta, found))
+                    self.write(chosen + int(unit) * self.n_targets, *some)
                     left[unit] = ~fits
         return left.ravel()
-
-    def _sizes(self, beta: Array) -> tuple[Floats, Floats]:
-        """Sum and largest of the coefficients' sizes in each row, on the host."""
-        xp = self.xp
-        size = xp.abs(beta)
-        return to_numpy(xp.sum(size, axis=1)), to_numpy(xp.max(size, axis=1))
-
-    def _implied(self, solved: Ints, wanted: Ints) -> Ints:
-        """For each row, a solved row with the same solution; −1 if there is none."""
-        source = np.full((len(self.units), self.n_targets), -1, dtype=np.intp)
-        targets = np.arange(self.n_targets)
-        sizes = {}
-        for unit in solved.tolist():
-            rows = slice(unit * self.n_targets, (unit + 1) * self.n_targets)
-            sizes[unit] = self._sizes(self.coef[rows, :])
-        for unit in wanted.tolist():
-            C, budget = self.C[unit], self.budget[unit]
-            neighbours = solved[self.kernel[solved] == self.kernel[unit]]
-            for other in neighbours[self.C[neighbours] == C].tolist():
-                holds = sizes[other][0] <= (1 - _CLEAR) * min(budget, self.budget[other])
-                source[unit, holds] = other * self.n_targets + targets[holds]
-            same = np.abs(self.budget[neighbours] - budget) <= 1e-14 * budget
-            for other in neighbours[same].tolist():
-                holds = sizes[other][1] <= (1 - _CLEAR) * min(C, self.C[other])
-                source[unit, holds] = other * self.n_targets + targets[holds]
-        return source.ravel()
-
-    def _pass_through(self, rows: Ints, n_threads: int) -> None:
-        """Solve rows in a batch that rows enter when others leave it."""
-        capacity = block_length(8 * self.n_points, self.batch_bytes)
-        state: Problems | None = None
-        while state is not None or rows.size:
-            n_free = capacity - (0 if state is None else state.Y.shape[0])
-            # A few new rows are not worth copying the batch.
-            if rows.size and (state is None or n_free > capacity // 8):
-                entering, rows = rows[:n_free], rows[n_free:]
-                state = self._enter(state, entering)
-            assert state is not None
-            for number in range(_CHECK):
-                state = step(state, balance=number == _CHECK - 1)
-            state = self._leave(state)
-        self._finish_on_host(n_threads)
 
     def _enter(self, state: Problems | None, rows: Ints) -> Problems:
         """The batch with more rows."""
@@ -578,7 +537,7 @@ class Grid:
             at = self.put(solved)
             steps = xp.astype(state.age, xp.float64)
             numbers = xp.stack([found.intercept, found.epsilon, found.violation, steps], axis=1)
-            self.write(xp.take(state.row, at, axis=0), found.z, numbers, at)
+            self.write(*(xp.take(x, at, axis=0) for x in (state.row, found.z, numbers)))
         old = np.flatnonzero(answers == 2)
         if old.size:
             at = self.put(old)
@@ -592,13 +551,3 @@ class Grid:
         ends = np.cumsum([number for _, number in state.kernels])[:-1]
         counts = [int(part.sum()) for part in np.split(kept, ends)]
         return state.take(self.put(np.flatnonzero(kept)), counts)
-
-
-def _write(out: Array, rows: Array, values: Array) -> None:
-    """Set rows of an array; the standard has no assignment by an array of positions."""
-    xp = compat.array_namespace(out)
-    if compat.is_torch_namespace(xp) or compat.is_cupy_namespace(xp):
-        out[rows] = values
-        return
-    for position, row in enumerate(to_numpy(rows).tolist()):
-        out[row, :] = values[position, :]

@@ -287,17 +287,18 @@ def _solve_on_host(
             solver: PairSolver | None = None
             for row, C in enumerate(penalties):
                 here, before = (row % 2) * n_columns, (1 - row % 2) * n_columns
-                boxed = None if exact is None else exact.within(C)
-                if boxed is not None:
-                    beta[interpolated], r[interpolated] = boxed.coef.T, boxed.residual.T
+                if exact is not None:
+                    coef, residual = exact.within(C)
+                    beta[interpolated], r[interpolated] = coef.T, residual.T
                 for column, nu in enumerate(shares):
                     out = here + column
-                    result = None if boxed is None else boxed.result(nu, tol)
-                    if result is not None:
-                        beta[out], r[out] = beta[interpolated], r[interpolated]
-                        yield number, result
-                        continue
-                    starts = [] if boxed is None else [interpolated]
+                    if exact is not None and exact.is_exact:
+                        result = _without_tube(coef, residual, C, nu, tol)
+                        if result is not None:
+                            beta[out], r[out] = beta[interpolated], r[interpolated]
+                            yield number, result
+                            continue
+                    starts = [] if exact is None else [interpolated]
                     if column > 0:
                         starts.append(out - 1)
                     if row > 0:
@@ -325,32 +326,25 @@ def _check_kernel(K: ArrayLike, n_points: int) -> Floats:
     return kernel
 
 
-@dataclass(frozen=True)
-class _BoxedInterpolant:
-    """Interpolating coefficients β, of some targets with a few held at ±C, and y − Kβ."""
-
-    C: float
-    coef: Floats
-    residual: Floats
-    is_exact: bool  # False if the kernel is too ill-conditioned for exact coefficients
-
-    def result(self, nu: float, tol: float) -> tuple[Any, ...] | None:
-        """The solution with a tube of no width; None if it does not solve every target."""
-        size, budget = np.abs(self.coef), self.C * nu * len(self.coef)
-        left = 0.5 * (budget - float(size.sum(axis=0).max()))
-        if not self.is_exact or float(size.max()) > self.C or left <= RESOLUTION * budget:
-            return None
-        # The largest residual that may rise less the smallest that may fall.
-        up = np.where(self.coef < self.C, self.residual, -np.inf).max(axis=0)
-        down = np.where(self.coef > -self.C, self.residual, np.inf).min(axis=0)
-        violation = np.maximum(up - down, 0.0)
-        if float(violation.max()) > tol:
-            return None
-        inside = size < self.C
-        total: Floats = np.where(inside, self.residual, 0.0).sum(axis=0)
-        intercept = total / np.maximum(inside.sum(axis=0), 1)
-        zeros = np.zeros(len(intercept))
-        return self.C, nu, self.coef.copy(), intercept, zeros, violation, zeros.astype(np.int64)
+def _without_tube(
+    coef: Floats, residual: Floats, C: float, nu: float, tol: float
+) -> tuple[Any, ...] | None:
+    """The solution with these coefficients and a tube of no width; None if it is not optimal."""
+    size, budget = np.abs(coef), C * nu * len(coef)
+    left = 0.5 * (budget - float(size.sum(axis=0).max()))
+    if float(size.max()) > C or left <= RESOLUTION * budget:
+        return None
+    # The largest residual that may rise less the smallest that may fall.
+    up = np.where(coef < C, residual, -np.inf).max(axis=0)
+    down = np.where(coef > -C, residual, np.inf).min(axis=0)
+    violation = np.maximum(up - down, 0.0)
+    if float(violation.max()) > tol:
+        return None
+    inside = size < C
+    total: Floats = np.where(inside, residual, 0.0).sum(axis=0)
+    intercept = total / np.maximum(inside.sum(axis=0), 1)
+    zeros = np.zeros(len(intercept))
+    return C, nu, coef.copy(), intercept, zeros, violation, zeros.astype(np.int64)
 
 
 class _Interpolation:
@@ -372,7 +366,7 @@ class _Interpolation:
         # The coefficients of a constant target are rounding errors.
         self.coef = np.where(np.ptp(Y, axis=0) == 0, 0.0, coef)
         self.residual = Y - K @ self.coef
-        # For exact coefficients yᵀβ and βᵀKβ are equal.
+        # With an ill-conditioned kernel yᵀβ and βᵀKβ differ.
         linear = np.einsum("nt,nt->t", Y, self.coef)
         quadratic = np.einsum("nt,nt->t", Y - self.residual, self.coef)
         self.is_exact = bool(np.all(np.abs(linear - quadratic) <= _ROUNDING * quadratic))
@@ -380,16 +374,16 @@ class _Interpolation:
         self.rows = np.empty((0, len(K)))
         self.row_of = np.full(len(K), -1, dtype=np.intp)
 
-    def within(self, C: float) -> _BoxedInterpolant:
-        """The coefficients, with those beyond ±C held there if they are few for a target."""
+    def within(self, C: float) -> tuple[Floats, Floats]:
+        """β, with coefficients beyond ±C held there if they are few for a target, and y − Kβ."""
         held = self._held_at(C) if self.is_exact and len(self.K) > _FEW_POINTS else {}
         if not held:
-            return _BoxedInterpolant(C, self.coef, self.residual, self.is_exact)
+            return self.coef, self.residual
         coef, residual = self.coef.copy(), self.residual.copy()
         targets = np.fromiter(held, dtype=np.intp)
         coef[:, targets] = np.column_stack(list(held.values()))
         residual[:, targets] = self.Y[:, targets] - self.K @ coef[:, targets]
-        return _BoxedInterpolant(C, coef, residual, self.is_exact)
+        return coef, residual
 
     def _held_at(self, C: float) -> dict[int, Floats]:
         """Coefficients by target, some of them at ±C while the others interpolate."""

@@ -48,25 +48,9 @@ _NONE = -1e300
 
 @jit_inner(fast=True)
 def _extremes(
-    bits: Ints, may_rise: Ints, may_fall: Ints, low: np.int64
-) -> tuple[np.int64, np.int64]:
-    """Largest of the residuals that may rise, smallest of those that may fall, as integers."""
-    high = ~low
-    largest = _LOWEST
-    smallest = _HIGHEST
-    for k in range(bits.size):
-        v = bits[k]
-        v = ((v ^ ((v >> 63) & _FOLD)) & high) | k
-        largest = max(largest, (v & may_rise[k]) | (_LOWEST & ~may_rise[k]))
-        smallest = min(smallest, (v & may_fall[k]) | (_HIGHEST & ~may_fall[k]))
-    return largest, smallest
-
-
-@jit_inner(fast=True)
-def _extremes_by_side(
     bits: Ints, masks: Ints, low: np.int64
 ) -> tuple[np.int64, np.int64, np.int64, np.int64]:
-    """The same for either side of zero, in one pass."""
+    """Largest of the residuals below C and below 0; smallest of those above 0 and above −C."""
     below_c, negative, positive, above_c = masks[0], masks[1], masks[2], masks[3]
     high = ~low
     largest = _LOWEST
@@ -148,13 +132,12 @@ def pair_steps(
         i = np.int64(0)
         fall = 3
         violation = _NONE
+        up, up_negative, down_positive, down = _extremes(bits, masks, low)
         if slack > 0.0:
-            largest, smallest = _extremes(bits, masks[0], masks[3], low)
-            if largest != _LOWEST and smallest != _HIGHEST:
-                i = largest & low
-                violation = r[i] - r[smallest & low]
+            if up != _LOWEST and down != _HIGHEST:
+                i = up & low
+                violation = r[i] - r[down & low]
         else:
-            up, up_negative, down_positive, down = _extremes_by_side(bits, masks, low)
             if up != _LOWEST and down_positive != _HIGHEST:
                 i = up & low
                 fall = 2

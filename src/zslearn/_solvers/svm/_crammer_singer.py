@@ -183,7 +183,11 @@ class Ascent:
             linear[rows] = np.einsum("nc,nc->n", self.dual[rows], margins)
             if self.has_many and not self.is_fresh:
                 candidates.append(candidate_classes(scores, self.dual[rows], _SPARE))
-        self._keep(candidates)
+        self.candidates = None
+        if candidates:
+            classes, counts = (np.concatenate(parts) for parts in zip(*candidates, strict=True))
+            if self._is_few(len(classes), self.dual.size):
+                self.candidates = classes, np.concatenate([[0], np.cumsum(counts)])
         shares = self.weights / len(self.y)
         penalty = 0.5 * self.alpha * float(np.sum(self.base * self.base))
         return _Evaluation(
@@ -194,24 +198,12 @@ class Ascent:
             penalty,
         )
 
-    def _keep(self, candidates: list[tuple[NDArray[np.int32], NDArray[np.intp]]]) -> None:
-        """Keep the candidates of all rows if they are few."""
-        self.candidates = None
-        if candidates:
-            classes, counts = (np.concatenate(parts) for parts in zip(*candidates, strict=True))
-            if self._is_few(len(classes), self.dual.size):
-                self.candidates = classes, np.concatenate([[0], np.cumsum(counts)])
-
     def rounding(self) -> float:
         """Bound of the rounding error of scores in visits."""
         if self.dtype == np.float64:
             return 0.0
         lengths = np.linalg.norm(self._coefficients(), axis=1)
         return float(np.finfo(self.dtype).eps) * self.length * float(lengths.max())
-
-    def use_double_precision(self) -> None:
-        """Compute in double precision from now on."""
-        self.visited, self.dtype = self.X, np.dtype(np.float64)
 
     def open_rows(self, found: _Evaluation, wanted: float) -> NDArray[np.intp]:
         """Rows that are not at their optimum, or whose dual point is no vertex."""
@@ -299,7 +291,6 @@ def improve_dual(
     mixed = kernel.shape[0] > 0
     value = np.empty(n_classes)
     pull = np.empty(n_classes)
-    moved = np.empty(n_classes, np.intp)
     for _ in range(sweeps):
         largest = 0.0
         for i in range(n_rows):
@@ -312,16 +303,6 @@ def improve_dual(
             if changed == 0.0:
                 continue
             largest = max(largest, changed)
-            n_moved = 0
-            for c in range(n_classes):
-                if pull[c] != 0.0:
-                    moved[n_moved] = c
-                    n_moved += 1
-            if 4 * n_moved <= n_classes:
-                for j in range(n_rows):
-                    for k in range(n_moved):
-                        scores[j, moved[k]] -= gram[i, j] * pull[moved[k]]
-                continue
             for j in range(n_rows):
                 weight = gram[i, j]
                 for c in range(n_classes):
@@ -566,9 +547,9 @@ def crammer_singer(
         return found
     again = _come_down(ascend, alpha=alpha, easy=easy, tol=tol, max_iter=left)
     better = min(found, again, key=lambda result: result.objective)
-    tighter = max(found, again, key=lambda result: result.objective - result.gap)
-    bound = tighter.objective - tighter.gap
-    gap = max(0.0, min(better.gap, better.objective - bound))
+    tighter = max(found, again, key=lambda result: result.objective - result.dual_gap)
+    bound = tighter.objective - tighter.dual_gap
+    gap = max(0.0, min(better.dual_gap, better.objective - bound))
     penalty = 0.5 * alpha * float(np.sum(better.base**2))
     rule = _stopping_rule(rows, margins, tol)
     state = better.objective, gap, penalty
@@ -630,7 +611,7 @@ def _ascend(
         found = ascent.evaluate()
         if found.gap > 0.5 * before and found.gap < _ROUNDINGS * ascent.rounding():
             # The required gap is small if the objective is small.
-            ascent.use_double_precision()
+            ascent.visited, ascent.dtype = ascent.X, np.dtype(np.float64)
         before = found.gap
         if best is None or found.objective < best.objective:
             best, base = found, ascent.base.copy()

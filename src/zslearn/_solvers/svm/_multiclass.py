@@ -266,17 +266,8 @@ def train_multiclass_svm(
             **options,
         )
     base = rows.full(rows.asarray(found.base))
-    result = SVMResult(
-        coef=base if device_mixing is None else device_mixing @ base,
-        base=base,
-        alpha=float(alpha),
-        objective=found.objective,
-        dual_gap=found.gap,
-        n_iter=found.n_iter,
-        converged=found.converged,
-        dual=found.dual,
-        gain=found.gain,
-    )
+    coef = base if device_mixing is None else device_mixing @ base
+    result = SVMResult(coef=coef, alpha=float(alpha), **found._replace(base=base)._asdict())
     result.warn_of_gap(tol, max_iter)
     return result
 

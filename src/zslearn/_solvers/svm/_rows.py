@@ -28,7 +28,7 @@ class Solution(NamedTuple):
 
     base: Array
     objective: float
-    gap: float
+    dual_gap: float
     gain: float
     converged: bool
     n_iter: int

@@ -63,7 +63,7 @@ def squared_hinge(
     return Solution(
         rows.xp.concat([part.base for part in parts], axis=0),
         sum(part.objective for part in parts),
-        sum(part.gap for part in parts),
+        sum(part.dual_gap for part in parts),
         sum(part.gain for part in parts),
         all(part.converged for part in parts),
         max(part.n_iter for part in parts),

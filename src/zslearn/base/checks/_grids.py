@@ -22,7 +22,7 @@ from sklearn.utils._param_validation import (
 from zslearn._scoring._embedding import EmbeddedRows
 from zslearn._utils._array import Array
 from zslearn.base._classifier import AcceptsSampleWeight
-from zslearn.base._meta import ZeroShotMetaClassifier
+from zslearn.base._meta import ZeroShotMetaClassifier, grid_parts
 from zslearn.base.checks._problem import (
     REPEATED,
     ROUNDING,
@@ -57,12 +57,8 @@ def grid_settings(estimator: Any) -> list[dict[str, Any]]:
     if not grids:
         return []
     grid = grids["fast"] if "fast" in grids else next(iter(grids.values()))
-    settings = [setting for part in _parts(grid) for setting in _settings_of(part)]
+    settings = [setting for part in grid_parts(grid) for setting in _settings_of(part)]
     return [s for i, s in enumerate(settings) if s not in settings[:i]]
-
-
-def _parts(grid: Any) -> list[Mapping[str, Sequence[Any]]]:
-    return [grid] if isinstance(grid, Mapping) else list(grid)
 
 
 def _settings_of(grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
@@ -277,8 +273,8 @@ def check_grid_is_valid(estimator: Any) -> None:
     known = estimator.get_params(deep=True)
     for grid_name, grid in getattr(estimator, "grids", {}).items():
         expect = Expect(estimator, f"Look at grids[{grid_name!r}].")
-        expect.that(_parts(grid), "a grid is empty")
-        for name, values in (item for part in _parts(grid) for item in part.items()):
+        expect.that(grid_parts(grid), "a grid is empty")
+        for name, values in (item for part in grid_parts(grid) for item in part.items()):
             expect.that(name in known, f"{name!r} is not a hyper-parameter")
             expect.that(len(values) > 0, f"{name!r} has no values")
             for value in values:

@@ -54,6 +54,7 @@ from zslearn.model_selection import METHODS, read_landscape
 
 Record = Mapping[str, Any]
 Part = dict[str, Any]
+Rows = list[dict[Any, Any]]
 
 #: Most accuracies of classes in a report, over all methods and settings.
 MOST_NUMBERS = 120_000
@@ -72,6 +73,7 @@ _LEADS = {
 }
 #: Tables of the paper with one number per method, data set and split.
 _TABLES = ("zsl", "gzsl", "harmonic", "main")
+_PLACE = ("method", "dataset", "split", "metric")
 _RANKED = ("per_class_accuracy", "ausuc", "calibrated_harmonic")
 _SEEDS = (
     "With one data set and split, the ranks are means over seeds. They show how much chance in "
@@ -322,6 +324,8 @@ def by_class_of(records: Sequence[Record], classes: Sequence[str]) -> Part | Non
         return None
     worst = [
         max(confused.get(name, Counter()).items(), key=lambda pair: pair[1], default=None)
+        if name in accuracies
+        else None
         for name in classes
     ]
     return {
@@ -363,6 +367,7 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
     summary = summarize_runs(records)
     rows = summary.mean.index.to_frame(index=False)
     where = [str(name) for name in rows.columns if name != "method"]
+    # All numbers of these tables use attributes.
     data = load_published()
     of_paper = data[
         data["table"].isin(_TABLES)
@@ -370,6 +375,9 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
         & (data["subset"] == "")
         & (data["semantic"] == "attributes")
     ]
+    published: dict[tuple[str, ...], Rows] = {}
+    for row in of_paper.to_dict("records"):
+        published.setdefault(tuple(row[name] for name in _PLACE), []).append(row)
 
     def shown_split(split: str) -> str:
         return "ss" if split in summary.class_splits else split
@@ -390,10 +398,13 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
     for position, own in enumerate(rows.to_dict("records")):
         origin = common | {str(name): str(value) for name, value in own.items()}
         is_same_split = (origin["dataset"], origin["split"]) not in others
-        published = _published_of(of_paper, origin)
+        split = origin["split"].casefold()
+        dataset = canonical_dataset(origin["dataset"], own=split == "own")
+        place = canonical_method(origin["method"]), dataset, split
+        theirs = published if origin["semantic"] in ("", "attributes") else {}
         labels = [signatures_label(origin[n]) if n == "semantic" else origin[n] for n in where]
         cells = [
-            _cell(summary, name, position, published, origin["features"], is_same_split)
+            _cell(summary, name, position, theirs.get((*place, name), []), origin, is_same_split)
             for name in names
         ]
         method = methods.index(str(own["method"]))
@@ -412,24 +423,12 @@ def main_table(records: pd.DataFrame, methods: list[str]) -> Part:
     return {"where": heads, "metrics": metrics, "rows": found, "notes": notes}
 
 
-def _published_of(of_paper: pd.DataFrame, origin: Mapping[str, str]) -> pd.DataFrame:
-    """The paper's numbers for a row, all of which use attributes."""
-    split = origin["split"].casefold()
-    if origin["semantic"] not in ("", "attributes"):
-        return of_paper.iloc[:0]
-    return of_paper[
-        (of_paper["method"] == canonical_method(origin["method"]))
-        & (of_paper["dataset"] == canonical_dataset(origin["dataset"], own=split == "own"))
-        & (of_paper["split"] == split)
-    ]
-
-
 def _cell(
     summary: RunSummary,
     name: str,
     position: int,
-    published: pd.DataFrame,
-    features: str,
+    published: Rows,
+    origin: Mapping[str, str],
     is_same_split: bool,
 ) -> Part:
     """One of our numbers with the published one, preferably for the same features."""
@@ -438,10 +437,9 @@ def _cell(
     verdict = str(summary.verdict[label].iloc[position])
     value = difference = None
     theirs = ""
-    rows = [] if mean is None else published[published["metric"] == name].to_dict("records")
-    if mean is not None and rows:
-        same = [row for row in rows if same_features(row["features"], features)]
-        row = (same or rows)[0]
+    if mean is not None and published:
+        same = [row for row in published if same_features(row["features"], origin["features"])]
+        row = (same or published)[0]
         value = row["value"] / (100 if row["unit"] == "%" else 1)
         theirs = "" if same else row["features"]
         difference = mean - value if same and is_same_split else None

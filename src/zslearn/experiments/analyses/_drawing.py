@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,23 +34,37 @@ def draw_lines(
     xlabel: str,
     ylabel: str = "accuracy per class (%)",
     metric: str = ACCURACY,
+    style: Callable[[str], dict[str, Any]] = lambda method: method_style(method).plot_options,
 ) -> None:
     """Draw a metric in % against a column, a line per method with standard deviations."""
     stats = mean_and_deviation(frame[frame["metric"] == metric], ["method", x])
     for method, part in stats.groupby("method", sort=False):
         part = part.sort_values(x)
-        ax.errorbar(
-            part[x].astype(float),
-            100 * part["mean"],
-            yerr=error_bars(part),
-            marker="o",
-            markersize=4,
-            capsize=2,
-            label=str(method),
-            **method_style(str(method)).plot_options,
-        )
+        options = {"marker": "o", "markersize": 4, "capsize": 2, **style(str(method))}
+        at, mean = part[x].astype(float), 100 * part["mean"]
+        ax.errorbar(at, mean, yerr=error_bars(part), label=str(method), **options)
     ax.set(xlabel=xlabel, ylabel=ylabel)
     plain_legend(ax)
+
+
+def grouped_bars(
+    draw: Callable[..., Any],
+    groups: list[Any],
+    bars: Sequence[tuple[pd.DataFrame, dict[str, Any]]],
+) -> None:
+    """Draw means in % side by side in each group: tables by group, and options of their bars."""
+    error, width = "xerr" if draw.__name__ == "barh" else "yerr", 0.8 / len(bars)
+    for i, (part, options) in enumerate(bars):
+        part = part.reindex(groups)
+        at = np.arange(len(groups)) + (i - (len(bars) - 1) / 2) * width
+        draw(at, 100 * part["mean"], width, **{error: error_bars(part), "capsize": 2, **options})
+
+
+def bar_options(method: str) -> dict[str, Any]:
+    """Colour and hatching of the bars of a method."""
+    style = method_style(method)
+    hatch = "//" if style.line == "dashed" else ""
+    return {"color": style.color, "hatch": hatch, "edgecolor": "white"}
 
 
 def draw_bars(ax: Any, frame: pd.DataFrame, *, groups: str, xlabel: str = "") -> None:
@@ -60,30 +74,20 @@ def draw_bars(ax: Any, frame: pd.DataFrame, *, groups: str, xlabel: str = "") ->
     """
     frame = frame[frame["metric"] == ACCURACY]
     kinds = [] if groups == "semantic" else list(frame.get("semantic", pd.Series()).unique())
-    bars = ["method", "semantic"] if len(kinds) > 1 else ["method"]
-    stats = mean_and_deviation(frame, [groups, *bars])
+    names = ["method", "semantic"] if len(kinds) > 1 else ["method"]
+    stats = mean_and_deviation(frame, [groups, *names])
     places = list(dict.fromkeys(stats[groups]))
-    parts = list(stats.groupby(bars, sort=False))
-    width = 0.8 / len(parts)
-    for i, ((method, *kind), part) in enumerate(parts):
-        part = part.set_index(groups).reindex(places)
-        style = method_style(str(method))
-        ax.bar(
-            np.arange(len(places)) + (i - (len(parts) - 1) / 2) * width,
-            100 * part["mean"],
-            width,
-            yerr=error_bars(part),
-            capsize=2,
-            color=style.color,
-            hatch="//" if style.line == "dashed" else "",
-            edgecolor="white",
-            alpha=1 - kinds.index(kind[0]) / (len(kinds) + 1) if kind else 1,
-            label=", ".join(map(str, [method, *kind])),
-        )
+    bars = []
+    for (method, *kind), part in stats.groupby(names, sort=False):
+        options = {**bar_options(str(method)), "label": ", ".join(map(str, [method, *kind]))}
+        if kind:
+            options["alpha"] = 1 - kinds.index(kind[0]) / (len(kinds) + 1)
+        bars.append((part.set_index(groups), options))
+    grouped_bars(ax.bar, places, bars)
     ax.set_xticks(range(len(places)), [str(place) for place in places], parse_math=False)
     ax.set(xlabel=xlabel, ylabel="accuracy per class (%)")
     # Many bars leave no space for the legend inside the axes.
-    plain_legend(ax, **({"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(parts) > 5 else {}))
+    plain_legend(ax, **({"loc": "upper left", "bbox_to_anchor": (1, 1)} if len(bars) > 5 else {}))
 
 
 def plain_legend(ax: Any, **options: Any) -> None:

@@ -28,21 +28,20 @@ from zslearn.datasets import ZeroShotDataset
 from zslearn.experiments.analyses._classes import of_classes, signature_rows
 from zslearn.experiments.analyses._drawing import (
     ACCURACY,
-    error_bars,
+    draw_lines,
     mean_and_deviation,
     plain_legend,
 )
 from zslearn.experiments.analyses._jobs import (
     Job,
     JobRunner,
-    chosen_methods,
     numbers_frame,
     read_variant,
     record_origin,
 )
 from zslearn.experiments.analyses._records import kind_order
 from zslearn.model_selection import TuningOptions, ZeroShotSearchCV, find_method
-from zslearn.synthesis import EXEM, ExemplarMLP, ideal_signatures
+from zslearn.synthesis import ExemplarMLP, ideal_signatures
 
 EXEM_1NN = "EXEM (1NN)"
 
@@ -60,10 +59,10 @@ _BY_ROW = {row: name for name, row in REGRESSORS.items()}
 _LACKS: dict[str, tuple[str, ...]] = {"krr": ("nu",), "gp": ("nu", "C")}
 #: Colours and markers of regressors.
 _STYLES = {
-    "svr": ("#56b4e9", "o"),
-    "mlp": ("#d55e00", "s"),
-    "krr": ("#009e73", "^"),
-    "gp": ("#cc79a7", "D"),
+    "svr": {"color": "#56b4e9", "marker": "o"},
+    "mlp": {"color": "#d55e00", "marker": "s"},
+    "krr": {"color": "#009e73", "marker": "^"},
+    "gp": {"color": "#cc79a7", "marker": "D"},
 }
 
 
@@ -109,27 +108,16 @@ def draw_regressors(ax: Any, frame: pd.DataFrame) -> None:
     frame = frame.assign(n_components=frame["n_components"].astype(object))
     places: list[int | None] = [*sorted({int(n) for n in frame["n_components"] if not pd.isna(n)})]
     places += [None] if frame["n_components"].isna().any() else []
-    stats = mean_and_deviation(frame, ["method", "regressor", "n_components"])
-    for key, part in stats.groupby(["method", "regressor"], sort=False):
-        method, name = map(str, key)
-        numbers = part["n_components"].tolist()
-        where = [places.index(None if pd.isna(n) else int(n)) for n in numbers]
-        part = part.assign(where=where).sort_values("where")
-        color, marker = _STYLES[name]
-        ax.errorbar(
-            part["where"],
-            100 * part["mean"],
-            yerr=error_bars(part),
-            marker=marker,
-            color=color,
-            linestyle="--",
-            capsize=2,
-            label=method,
-        )
+    where = [places.index(None if pd.isna(n) else int(n)) for n in frame["n_components"]]
+    draw_lines(
+        ax,
+        frame.assign(where=where),
+        x="where",
+        xlabel="principal components",
+        style=lambda row: {**_STYLES[_BY_ROW[row]], "markersize": 6, "linestyle": "--"},
+    )
     names = ["none" if place is None else str(place) for place in places]
     ax.set_xticks(range(len(places)), names)
-    ax.set(xlabel="principal components", ylabel="accuracy per class (%)")
-    plain_legend(ax)
 
 
 # Agreement of signatures and predicted exemplars with real exemplars.
@@ -186,18 +174,6 @@ def _row_correlations(first: Floats, second: Floats) -> Floats:
 def n_neighbours(n_classes: int) -> int:
     """Number of neighbours: 40 % of the classes, as in the paper."""
     return max(1, round(0.4 * n_classes))
-
-
-def choose_exem(methods: str | Sequence[str]) -> list[str]:
-    """Validate names of methods, all of which must predict exemplars and compare images to them."""
-    names = chosen_methods(methods)
-    made = {name: find_method(name).make() for name in names}
-    if others := [n for n, m in made.items() if not (isinstance(m, EXEM) and m.estimator is None)]:
-        raise ValueError(
-            "This analysis needs EXEM (1NN), EXEM (1NNs) or your own subclass of EXEM; got "
-            f"{', '.join(others)}."
-        )
-    return names
 
 
 def compare_exemplars(runner: JobRunner) -> pd.DataFrame:

@@ -32,7 +32,7 @@ from zslearn.experiments._records import (
     whole_records,
     write_computed,
 )
-from zslearn.experiments._runs import data_origin, run_benchmark, split_slug
+from zslearn.experiments._runs import origin_of, run_benchmark, split_slug
 from zslearn.model_selection import (
     GRIDS,
     METHODS,
@@ -68,6 +68,11 @@ def _read_value(text: str) -> Any:
         except ValueError:
             continue
     return text
+
+
+def method_name(method: str) -> str:
+    """Name of a method in records: that of a class without its module."""
+    return find_method(method).name if ":" in method else method
 
 
 def record_origin(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,19 +281,18 @@ class JobRunner:
     def _write(self, job: Job, path: Path) -> str | None:
         """Compute a job and write its record; return the reason if it failed."""
         semantic = self.data.semantic if job.semantic is None else job.semantic
-        origin = {
-            **data_origin(self.data),
-            "analysis": self.analysis,
-            **({"semantic": semantic} if semantic else {}),
-            # Records contain the name of a class without its module.
-            "method": find_method(job.method).name if ":" in job.method else job.method,
-            "setting": "zsl",
-            "variant": write_variant(job.variant),
-            "protocol": "default",
-            "grid": self.grid,
-            "seed": job.seed,
-            **({} if self.command is None else {"command": self.command}),
-        }
+        origin = origin_of(
+            self.data,
+            analysis=self.analysis,
+            semantic=semantic or None,
+            method=method_name(job.method),
+            setting="zsl",
+            variant=write_variant(job.variant),
+            protocol="default",
+            grid=self.grid,
+            seed=job.seed,
+            command=self.command,
+        )
         return write_computed(path, origin, lambda: {"key": self._key(job), **job.compute()})
 
     # Records of runs, from a folder or from a benchmark that is run now.
@@ -299,8 +303,7 @@ class JobRunner:
         protocols: Mapping[Protocol, Sequence[str]] | None = None,
     ) -> list[dict[str, Any]]:
         """Records of successful runs with the default protocol and others."""
-        # Records contain the name of a class without its module.
-        names = [find_method(n).name if ":" in n else n for n in self.methods]
+        names = list(map(method_name, self.methods))
         found = [
             record
             for record in whole_records(
@@ -344,12 +347,20 @@ def _is_of(record: dict[str, Any], data: ZeroShotDataset) -> bool:
     return found == own and same_features(record["features"], data.features)
 
 
-def chosen_methods(methods: str | Sequence[str]) -> list[str]:
-    """Validate names of methods and remove repetitions."""
+def chosen_methods(
+    methods: str | Sequence[str],
+    *,
+    fits: Callable[[Any], bool] = lambda method: True,
+    needed: str = "methods",
+) -> list[str]:
+    """Validate names of methods that an analysis fits, and remove repetitions."""
     names = [methods] if isinstance(methods, str) else list(methods)
     if not names:
         raise ValueError("Name at least one method.")
-    return list(dict.fromkeys(n if ":" in n else find_method(n).name for n in names))
+    names = list(dict.fromkeys(n if ":" in n else find_method(n).name for n in names))
+    if others := [name for name in names if not fits(find_method(name).make())]:
+        raise ValueError(f"This analysis needs {needed}; got {', '.join(others)}.")
+    return names
 
 
 def chosen_rows(names: str | Sequence[str]) -> list[str]:

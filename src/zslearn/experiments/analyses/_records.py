@@ -16,7 +16,8 @@ import pandas as pd
 from zslearn.experiments._names import method_style
 from zslearn.experiments._protocol import Protocol
 from zslearn.experiments._records import numbers_of
-from zslearn.experiments.analyses._drawing import plain_legend
+from zslearn.experiments._summary import chosen_grids
+from zslearn.experiments.analyses._drawing import bar_options, grouped_bars, plain_legend
 from zslearn.experiments.analyses._jobs import JobRunner
 from zslearn.metrics import harmonic_mean
 
@@ -36,16 +37,10 @@ def kind_order(kind: str) -> tuple[bool, bool, str]:
 
 
 def of_one_protocol(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Records of the default protocol if there are any, with one grid per method.
-
-    Of several grids "fast" is preferred, otherwise the first.
-    """
+    """Records of the default protocol if there are any, with one grid per method."""
     default = [record for record in records if record.get("protocol", BASE) == BASE]
     found = default or list(records)
-    grids: dict[str, list[str]] = {}
-    for record in found:
-        grids.setdefault(record["method"], []).append(record.get("grid", ""))
-    chosen = {name: "fast" if "fast" in own else own[0] for name, own in grids.items()}
+    chosen = chosen_grids((record["method"], record.get("grid", "")) for record in found)
     return [record for record in found if record.get("grid", "") == chosen[record["method"]]]
 
 
@@ -147,25 +142,24 @@ def compare_protocols(records: pd.DataFrame) -> pd.DataFrame:
     keys = [*_PROBLEM, "method", "metric"]
     rows = []
     for key, part in kept.groupby(keys, sort=False, dropna=False):
-        of_base = part[part["protocol"] == BASE]
-        if of_base["grid"].nunique() > 1:
-            of_base = of_base[of_base["grid"] == "fast"]
-        before = of_base.groupby("seed")["value"].mean()
-        for name, changed in part[part["protocol"] != BASE].groupby("protocol", sort=False):
-            after = changed.groupby("seed")["value"].mean()
-            both = after.index.intersection(before.index)
-            if not len(both):
+        is_base = part["protocol"] == BASE
+        if part.loc[is_base, "grid"].nunique() > 1:
+            part = part[~is_base | (part["grid"] == "fast")]
+        means = part.pivot_table(index="seed", columns="protocol", values="value", sort=False)
+        for name in means.columns.drop(BASE) if BASE in means else ():
+            both = means[[BASE, name]].dropna()
+            if both.empty:
                 continue
-            apart = after[both] - before[both]
+            apart = both[name] - both[BASE]
             rows.append(
                 {
                     **dict(zip(keys, key, strict=True)),
                     "choice": name,
                     "difference": apart.mean(),
-                    "deviation": apart.std(ddof=1) if len(both) > 1 else np.nan,
+                    "deviation": apart.std(),
                     "n_seeds": len(both),
-                    "default": before[both].mean(),
-                    "changed": after[both].mean(),
+                    "default": both[BASE].mean(),
+                    "changed": both[name].mean(),
                 }
             )
     if not rows:
@@ -178,23 +172,14 @@ def draw_differences(ax: Any, frame: pd.DataFrame, *, metric: str) -> None:
     frame = frame[frame["metric"] == metric]
     if frame.empty:
         raise ValueError(f"There are no numbers of {metric}.")
-    methods = list(dict.fromkeys(frame["method"]))
-    choices = list(dict.fromkeys(frame["choice"]))
-    height = 0.8 / len(methods)
-    for i, method in enumerate(methods):
-        part = frame[frame["method"] == method].set_index("choice").reindex(choices)
-        style = method_style(method)
-        ax.barh(
-            np.arange(len(choices)) + (i - (len(methods) - 1) / 2) * height,
-            100 * part["difference"],
-            height,
-            xerr=100 * part["deviation"].fillna(0.0),
-            color=style.color,
-            hatch="//" if style.line == "dashed" else "",
-            edgecolor="white",
-            error_kw={"elinewidth": 1, "capsize": 2},
-            label=method,
-        )
+    frame = frame.rename(columns={"difference": "mean"}).set_index("choice")
+    choices = list(dict.fromkeys(frame.index))
+    thin = {"error_kw": {"elinewidth": 1}}
+    bars = [
+        (part, {**bar_options(str(method)), **thin, "label": method})
+        for method, part in frame.groupby("method", sort=False)
+    ]
+    grouped_bars(ax.barh, choices, bars)
     ax.axvline(0, color="0.3", linewidth=0.8)
     ax.set_yticks(range(len(choices)), choices, parse_math=False)
     ax.invert_yaxis()

@@ -27,6 +27,7 @@ from zslearn.experiments.analyses import (
 )
 from zslearn.experiments.analyses._drawing import draw_bars, draw_lines, mean_and_deviation
 from zslearn.experiments.analyses._jobs import JobRunner, choose_among, chosen_methods, chosen_rows
+from zslearn.synthesis import EXEM, SynC
 
 Draw = Callable[[Any, pd.DataFrame], None]
 #: Options of every analysis besides `methods` and `seeds`; see JobRunner.
@@ -60,6 +61,18 @@ _VALUES = ("metric", "value")
 _THREE = ("ESZSL", "EXEM (1NN)", "Gaussian EXEM")
 _SYNC = ("SynC o-vs-o",)
 _EXEM = ("EXEM (1NN)",)
+_SYNC_METHODS = partial(
+    chosen_methods, fits=lambda method: isinstance(method, SynC), needed="SynC methods"
+)
+_ADAPTING_METHODS = partial(
+    chosen_methods, fits=lambda method: hasattr(method, "adapt"), needed="methods with adapt"
+)
+# Methods that predict exemplars and compare images to them.
+_EXEMPLAR_METHODS = partial(
+    chosen_methods,
+    fits=lambda method: isinstance(method, EXEM) and method.estimator is None,
+    needed="EXEM (1NN), EXEM (1NNs) or your own subclass of EXEM",
+)
 
 #: Name → analysis.
 ANALYSES: dict[str, Analysis] = {
@@ -102,7 +115,7 @@ ANALYSES: dict[str, Analysis] = {
         {"": _unlabelled.draw_gains},
         methods=("Gaussian EXEM",),
         seeds=(0, 1, 2, 3, 4),
-        choose=_unlabelled.choose_adaptable,
+        choose=_ADAPTING_METHODS,
         size=(7.4, 4.6),
     ),
     "phantoms": Analysis(
@@ -111,7 +124,7 @@ ANALYSES: dict[str, Analysis] = {
         ("method", "n_phantoms", "metric", "relative"),
         {"": _sync.draw_phantoms},
         methods=_SYNC,
-        choose=_sync.choose_sync,
+        choose=_SYNC_METHODS,
     ),
     "components": Analysis(
         "principal components of one-versus-others classifiers",
@@ -119,7 +132,7 @@ ANALYSES: dict[str, Analysis] = {
         ("method", "alpha", *_VALUES),
         {"": _sync.draw_components},
         methods=_SYNC,
-        choose=_sync.choose_sync,
+        choose=_SYNC_METHODS,
     ),
     "penalties": Analysis(
         "SynC with the penalty on w or v, with fixed or learned phantoms",
@@ -127,7 +140,7 @@ ANALYSES: dict[str, Analysis] = {
         ("method", "form", *_VALUES),
         {"": partial(draw_bars, groups="form")},
         methods=_SYNC,
-        choose=_sync.choose_sync,
+        choose=_SYNC_METHODS,
         tables=("regularization", "learned_phantoms"),
     ),
     "exemplars": Analysis(
@@ -139,7 +152,7 @@ ANALYSES: dict[str, Analysis] = {
             "difference": _exemplars.draw_overlap_differences,
         },
         methods=_EXEM,
-        choose=_exemplars.choose_exem,
+        choose=_EXEMPLAR_METHODS,
         read=_exemplars.read_exemplars,
         tables=("correlation", "knn_overlap"),
     ),
@@ -149,7 +162,7 @@ ANALYSES: dict[str, Analysis] = {
         ("seed", "class", "kind", "x", "y"),
         {"": _exemplars.draw_map},
         methods=_EXEM,
-        choose=_exemplars.choose_exem,
+        choose=_EXEMPLAR_METHODS,
         size=(7.4, 5.4),
     ),
     "regressors": Analysis(
@@ -276,7 +289,7 @@ def run_analysis(
         if found.compute is None:
             raise ValueError(
                 f"{analysis} takes one split at a time; for several splits, run a benchmark "
-                "(zslearn bench) and pass its records (runs=, --runs)."
+                "(zslearn bench) and pass its records (runs=)."
             )
         frames = [analyze(analysis, data.with_split(name), out, **options) for name in splits]
         frame = pd.concat(frames, ignore_index=True)

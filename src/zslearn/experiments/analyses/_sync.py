@@ -22,9 +22,8 @@ from zslearn._utils._array import to_numpy
 from zslearn.experiments._evaluate import conventional_metrics
 from zslearn.experiments._names import LEARNED
 from zslearn.experiments.analyses._drawing import ACCURACY, draw_lines
-from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods, write_variant
+from zslearn.experiments.analyses._jobs import JobRunner, write_variant
 from zslearn.model_selection import find_method
-from zslearn.synthesis import SynC
 
 #: Label of a bar → hyper-parameters of SynC.
 _FORMS: dict[str, dict[str, Any]] = {
@@ -35,14 +34,6 @@ _FORMS: dict[str, dict[str, Any]] = {
 }
 #: Variant in records → label of a bar.
 SYNC_FORMS = {write_variant(setting): words for words, setting in _FORMS.items()}
-
-
-def choose_sync(methods: str | Sequence[str]) -> list[str]:
-    """Validate names of methods, all of which must be SynC."""
-    names = chosen_methods(methods)
-    if others := [name for name in names if not isinstance(find_method(name).make(), SynC)]:
-        raise ValueError(f"This analysis needs SynC methods; got {', '.join(others)}.")
-    return names
 
 
 def compare_forms(

@@ -7,7 +7,7 @@ sets, the other is scored, so that classes without images in the set count as we
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._messages import InputWarning
-from zslearn.experiments.analyses._drawing import ACCURACY, error_bars, mean_and_deviation
-from zslearn.experiments.analyses._jobs import JobRunner, chosen_methods
-from zslearn.model_selection import find_method
+from zslearn.experiments.analyses._drawing import ACCURACY, grouped_bars, mean_and_deviation
+from zslearn.experiments.analyses._jobs import JobRunner
 
 _FEW = 3  # images per class
 
@@ -33,20 +32,7 @@ class UnlabelledSet(NamedTuple):
 
 
 def unlabelled_sets(y: Any, seed: int) -> dict[str, UnlabelledSet]:
-    """Draw an unlabelled set of each kind from the images of unseen classes.
-
-    Parameters
-    ----------
-    y : array-like of shape (n_samples,)
-        Labels of the images.
-    seed : int
-        Seed of the draw.
-
-    Returns
-    -------
-    dict
-        Kind → rows of the set, candidates, rows to score, and candidates that are present.
-    """
+    """Draw an unlabelled set of each kind from the images of unseen classes, by their labels."""
     y, rng = np.asarray(y), np.random.default_rng(seed)
     classes, codes = np.unique(y, return_inverse=True)
     order = rng.permutation(len(y))
@@ -67,14 +53,6 @@ def unlabelled_sets(y: Any, seed: int) -> dict[str, UnlabelledSet]:
             order[inside & (present | (rank % 10 == 0))], classes, scored, half
         ),
     }
-
-
-def choose_adaptable(methods: str | Sequence[str]) -> list[str]:
-    """Validate names of methods, all of which must adapt to unlabelled images."""
-    names = chosen_methods(methods)
-    if others := [name for name in names if not hasattr(find_method(name).make(), "adapt")]:
-        raise ValueError(f"This analysis needs methods with adapt; {', '.join(others)} has none.")
-    return names
 
 
 def accuracies(model: Any, X: Any, y: Any, classes: NDArray[Any]) -> Floats:
@@ -124,14 +102,12 @@ def draw_gains(ax: Any, frame: pd.DataFrame) -> None:
     """Draw the gains of present and of absent classes, a group per kind of set."""
     kinds, methods = list(dict.fromkeys(frame["set"])), list(dict.fromkeys(frame["method"]))
     stats = mean_and_deviation(frame, ["method", "set", "metric"])
-    bars = [(method, part) for method in methods for part in ("present", "absent")]
-    width = 0.8 / len(bars)
-    for place, (method, part) in enumerate(bars):
+    bars = []
+    for method, part in product(methods, ("present", "absent")):
         own = stats[(stats["method"] == method) & (stats["metric"] == f"gain_{part}")]
-        own = own.set_index("set").reindex(kinds)
-        at = np.arange(len(kinds)) + (place - (len(bars) - 1) / 2) * width
         label = f"{part} classes" if len(methods) == 1 else f"{method}, {part} classes"
-        ax.bar(at, 100 * own["mean"], width, yerr=error_bars(own), capsize=2, label=label)
+        bars.append((own.set_index("set"), {"label": label}))
+    grouped_bars(ax.bar, kinds, bars)
     ax.axhline(0, color="black", linewidth=0.8)
     ax.set_xticks(range(len(kinds)), kinds)
     ax.set(xlabel="unlabelled set", ylabel="gain of accuracy (points)")

@@ -1,0 +1,300 @@
+"""Predictions for batches of columns, in Ray, Spark, Dask and Hugging Face datasets."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from zslearn._utils._array import to_numpy
+from zslearn._utils._messages import did_you_mean, name_some, plain
+from zslearn._utils._optional import import_optional
+from zslearn.images._backbones import Backbone
+from zslearn.images._decoding import UnreadableImageError, quiet_decoding, read_image
+from zslearn.images._model_files import backbone_for_model
+from zslearn.model_selection import TableClassifier
+from zslearn.persistence import describe, read_model
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_IMAGES_AT_ONCE = 64
+# Spark loads the model in several threads of one worker.
+_load_lock = threading.Lock()
+
+
+class BatchPredictor:
+    """Predict the best classes of batches with a model file: columns in, columns out.
+
+    It can be passed to the batch functions of Ray, Spark, Dask and Hugging Face datasets, and
+    is pickled as the path of the model: every process reads the file once. :ref:`engines` has a
+    short program for each.
+
+    Parameters
+    ----------
+    model : path or URL
+        A file of :func:`~zslearn.save` or ``zslearn fit`` that every worker can read. URLs such as
+        ``s3://bucket/birds.zsl`` need fsspec, and each process keeps a copy.
+    column : str, default="features"
+        The column of feature vectors, or of images: encoded bytes, paths, or mappings with "bytes"
+        or "path". Images need a model that records its network. Ignored by models of tables, which
+        read their own columns.
+    k : int, default=5
+        Number of classes per row.
+    classes : sequence of labels, optional
+        The candidates; by default every described class.
+    proba : bool, default=False
+        Whether to return probabilities instead of scores.
+    keep : sequence of str, or mapping of str to str, default=()
+        Columns to copy to the output; as a mapping, with their Spark types.
+    dtype : {"float32", "float64"}, default="float32"
+        Precision to which vectors are converted, since engines differ in what they pass on.
+    device : str, default="auto"
+        Device of networks and scores: "cpu", "cuda", or "auto" for a GPU if there is one.
+    weights : path, optional
+        The weights of the network; see :func:`load_backbone`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from zslearn import EXEM, BatchPredictor, save
+    >>> from zslearn.datasets import make_zero_shot
+    >>> data = make_zero_shot(random_state=0)
+    >>> path = Path(tempfile.mkdtemp(), "model.zsl")
+    >>> save(EXEM().fit(data.X_train, data.y_train, signatures=data.signatures), path)
+    >>> predictor = BatchPredictor(path, k=1, keep=["id"])
+    >>> batch = {"id": [7, 8], "features": data.X_test_unseen[:2]}
+    >>> sorted(predictor(batch))
+    ['id', 'label_1', 'score_1']
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        column: str = "features",
+        *,
+        k: int = 5,
+        classes: Sequence[Any] | None = None,
+        proba: bool = False,
+        keep: Sequence[str] | Mapping[str, str] = (),
+        dtype: str = "float32",
+        device: str = "auto",
+        weights: Any = None,
+    ) -> None:
+        if isinstance(keep, str):
+            raise TypeError(f"keep={keep!r} must be a list of columns, such as [{keep!r}].")
+        if dtype not in ("float32", "float64"):
+            raise ValueError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
+        self.model, self.column, self.k, self.proba = str(model), column, k, proba
+        self.classes = None if classes is None else to_numpy(np.asarray(classes)).tolist()
+        self.keep = dict(keep) if isinstance(keep, Mapping) else dict.fromkeys(keep)
+        self.dtype, self.device = dtype, device
+        self.weights = None if weights is None else str(weights)
+        about = describe(_local(self.model))
+        # A worker must not read another model than the one of this moment.
+        self._sha256: str = about["sha256"]
+        labels = about["classes"]
+        known = set(labels)
+        if unknown := [label for label in self.classes or () if label not in known]:
+            near = did_you_mean(str(unknown[0]), map(str, labels))
+            raise ValueError(f"{self.model} describes no class {unknown[0]!r}.{near}")
+        n_classes = len(labels if self.classes is None else set(self.classes))
+        if not 1 <= k <= n_classes:
+            raise ValueError(
+                f"k must be between 1 and the number of classes, {n_classes}; got {k}."
+            )
+        self._label_type = "string" if isinstance(labels[0], str) else "long"
+        self._value = "probability" if proba else "score"
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the output's columns."""
+        ranks = range(1, self.k + 1)
+        return [*self.keep, *(f"{x}_{rank}" for rank in ranks for x in ("label", self._value))]
+
+    @property
+    def spark_schema(self) -> str:
+        """The output's columns and their types in Spark's notation, for `mapInPandas`."""
+        if untyped := [name for name, kind in self.keep.items() if not kind]:
+            raise ValueError(
+                f"Spark needs the types of kept columns: keep={{{untyped[0]!r}: 'string', …}}."
+            )
+        kinds = {"label": self._label_type, "score": "double", "probability": "double"}
+        types = {x: self.keep.get(x) or kinds[x.split("_")[0]] for x in self.columns}
+        return ", ".join(f"`{name}` {kind}" for name, kind in types.items())
+
+    def __call__(self, batch: Mapping[str, Any] | pd.DataFrame) -> Any:
+        """Predict one batch.
+
+        Parameters
+        ----------
+        batch : mapping of str to array-like, or DataFrame
+            The rows, one entry per column.
+
+        Returns
+        -------
+        dict of str to ndarray, or DataFrame
+            `keep`, then ``label_1``, ``score_1`` (``probability_1``), ``label_2``, … with the best
+            class first; missing for images that cannot be read. A DataFrame keeps its index.
+        """
+        with _load_lock:
+            loaded = _load(self.model, self._sha256, self.device, self.weights)
+        # A model of tables reads its own columns.
+        is_table = isinstance(loaded.model, TableClassifier)
+        is_table = is_table and hasattr(loaded.model, "feature_names_in_")
+        needed = [*self.keep, *([] if is_table else [self.column])]
+        if missing := [name for name in needed if name not in batch]:
+            has = name_some(list(batch))
+            raise KeyError(f"The batch has no column {missing[0]!r}; its columns are {has}.")
+        X: Any = pd.DataFrame(dict(batch)) if is_table else None
+        is_read = None
+        if not is_table:
+            X, is_read = self._features(batch[self.column], loaded.network)
+        columns = {name: np.asarray(batch[name]) for name in self.keep}
+        columns |= self._ranked(X, loaded, is_read)
+        if isinstance(batch, pd.DataFrame):
+            return pd.DataFrame(columns, index=batch.index)
+        return columns
+
+    def pandas(self, frames: pd.DataFrame | Iterable[pd.DataFrame]) -> Any:
+        """Predict one DataFrame, or each of an iterator, as Dask and Spark pass them on.
+
+        Parameters
+        ----------
+        frames : DataFrame or iterable of DataFrame
+            The rows.
+
+        Returns
+        -------
+        DataFrame or iterator of DataFrame
+            See :meth:`__call__`.
+        """
+        if isinstance(frames, pd.DataFrame):
+            # Dask infers the types of the output from rows of bare objects.
+            column = frames.get(self.column, pd.Series(dtype=object))
+            if len(column) and type(column.iloc[0]) is object:
+                frames = frames.iloc[:0]
+            return self(frames)
+        return (self(frame) for frame in frames)
+
+    def _features(
+        self, values: Any, network: Backbone | None
+    ) -> tuple[Any, NDArray[np.bool_] | None]:
+        """Feature vectors of a column; for images also which of them could be read."""
+        if not isinstance(values, np.ndarray) or values.ndim != 2:
+            values = list(values)
+            if values and _is_image(values[0]):
+                return self._image_features(values, network)
+        try:
+            X = np.asarray(values, dtype=self.dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(
+                f"Column {self.column!r} must hold vectors of one length, or images: {error}"
+            ) from error
+        return X, None
+
+    def _image_features(self, values: list[Any], network: Backbone | None) -> tuple[Any, Any]:
+        """Features of the images that can be read, and which of them can."""
+        if network is None:
+            raise ValueError(
+                f"Column {self.column!r} holds images, but {self.model} does not record how its "
+                "features were made; pass feature vectors."
+            )
+        is_read = np.zeros(len(values), bool)
+        parts = [np.empty((0, network.n_features), np.float32)]
+        pixels: list[NDArray[np.uint8]] = []
+        with quiet_decoding():
+            for row, value in enumerate(values):
+                with suppress(UnreadableImageError):
+                    pixels.append(network.preprocessing.pixels(_image(value)))
+                    is_read[row] = True
+                if len(pixels) == _IMAGES_AT_ONCE or (pixels and row == len(values) - 1):
+                    parts.append(network.features_of_pixels(np.stack(pixels)))
+                    pixels.clear()
+        return np.concatenate(parts), is_read
+
+    def _ranked(
+        self, X: Any, loaded: _Loaded, is_read: NDArray[np.bool_] | None
+    ) -> dict[str, NDArray[Any]]:
+        """The columns of the best classes."""
+        labels: Any = np.empty((0, self.k), np.asarray(loaded.model.classes_).dtype)
+        scores: Any = np.empty((0, self.k))
+        if len(X):
+            if loaded.device != "cpu" and isinstance(X, np.ndarray):
+                X = import_module("torch").from_numpy(X).to(loaded.device)
+            labels, scores = loaded.model.predict_top_k(
+                X, self.k, classes=self.classes, proba=self.proba
+            )
+            scores = to_numpy(scores).astype(np.float64)
+        if is_read is not None and not is_read.all():
+            some = labels, scores
+            labels = np.full((len(is_read), self.k), None, dtype=object)
+            scores = np.full((len(is_read), self.k), np.nan)
+            labels[is_read], scores[is_read] = some
+        columns = {}
+        for rank in range(self.k):
+            columns[f"label_{rank + 1}"] = labels[:, rank]
+            columns[f"{self._value}_{rank + 1}"] = scores[:, rank]
+        return columns
+
+
+class _Loaded(NamedTuple):
+    """A model in the memory of this process."""
+
+    model: Any
+    network: Backbone | None
+    device: str
+
+
+@lru_cache(maxsize=4)
+def _load(model: str, sha256: str, device: str, weights: str | None) -> _Loaded:
+    """Read a model file, unless it is another one than that of the predictor."""
+    path = _local(model)
+    file = read_model(path)
+    if file.header["sha256"] != sha256:
+        raise ValueError(
+            f"{model} has changed since the BatchPredictor was made. Make it again, or restore the "
+            "file on this machine."
+        )
+    network = backbone_for_model(file.about, model_name=model, weights=weights, device=device)
+    if device == "auto":
+        has_gpu = find_spec("torch") and import_module("torch").cuda.is_available()
+        device = "cuda" if has_gpu else "cpu"
+    return _Loaded(file.model, network, device)
+
+
+def _local(model: str) -> Path:
+    """The path of a model file; that of a URL is downloaded to a temporary file."""
+    if "://" not in model:
+        return Path(model)
+    fsspec = import_optional("fsspec", f"Reading {plain(model)}")
+    try:
+        return Path(fsspec.open_local(f"simplecache::{model}"))
+    # File systems raise errors of their own.
+    except Exception as error:
+        raise FileNotFoundError(f"{plain(model)} cannot be read: {plain(error, 200)}") from error
+
+
+def _is_image(value: Any) -> bool:
+    return isinstance(value, (bytes, str, Mapping)) or hasattr(value, "save")
+
+
+def _image(value: Any) -> Image:
+    """An image from its bytes, path or mapping, or a PIL image as Hugging Face decodes it."""
+    if isinstance(value, Mapping):
+        value = value.get("bytes") or value.get("path")
+    if hasattr(value, "save"):
+        return value.convert("RGB")
+    if not isinstance(value, (bytes, str)):
+        raise UnreadableImageError("there is no image")
+    return read_image(value)
