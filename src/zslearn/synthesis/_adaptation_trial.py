@@ -289,6 +289,7 @@ class TrialImages:
             leave_one_out=leave_one_out,
             samples=ClassSamples(trained, sizes, points),
             orthogonal=ClassSamples(trained[:0], sizes[:0], nothing),
+            column_labels=trained[:0],
             columns=nothing,
             unlabelled=ClassSamples(trained[:0], sizes[:0], points[:0]),
             undescribed=trained[:0],

@@ -145,7 +145,8 @@ def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
     unseen_odds=Saved(above=0),
     samples=Saved(kind=ClassSamples),
     orthogonal=Saved(kind=ClassSamples),
-    columns=Saved(None, "n_features"),
+    column_labels=Saved("n_columns", kind="label"),
+    columns=Saved("n_columns", "n_features"),
     unlabelled=Saved(kind=ClassSamples),
     unlabelled_orthogonal=Saved(kind=ClassSamples, optional=True),
     undescribed=Saved("n_undescribed", kind="label"),
@@ -166,6 +167,7 @@ class ClassPosterior:
     few_shot_weight: float  # and of one with few
     samples: ClassSamples
     orthogonal: ClassSamples  # centred features of classes with few samples
+    column_labels: NDArray[Any]
     columns: Floats  # map features to products with the means of classes orthogonal to the space
     unlabelled: ClassSamples
     undescribed: NDArray[Any]  # classes without a signature
@@ -313,12 +315,6 @@ class ClassPosterior:
         """Which classes may have means outside the space: all but those that span it."""
         return ~is_among(labels, self.classes[~self.few_shot])
 
-    @property
-    def _column_labels(self) -> NDArray[Any]:
-        """The classes of `columns`."""
-        other = self.unlabelled_orthogonal or self.orthogonal
-        return np.union1d(self.orthogonal.labels, other.labels)
-
     def _orthogonal_samples(
         self, labels: NDArray[Any], counts: Floats, means: Floats, correlations: Floats
     ) -> ClassSamples:
@@ -347,13 +343,14 @@ class ClassPosterior:
 
     def with_columns(self, earlier: Self, changed: NDArray[Any]) -> Self:
         """Compute the columns of changed classes; others are those of an earlier posterior."""
-        labels, before = self._column_labels, earlier._column_labels
+        other, before = self.unlabelled_orthogonal or self.orthogonal, earlier.column_labels
+        labels = np.union1d(self.orthogonal.labels, other.labels)
         columns = np.empty((len(labels), earlier.columns.shape[1]))
         known = is_among(labels, before) & ~is_among(labels, changed)
         columns[known] = earlier.columns[np.searchsorted(before, labels[known])]
         if not known.all():
             columns[~known] = self.space.columns(self._orthogonal_means(labels[~known]))
-        return replace(self, columns=columns)
+        return replace(self, column_labels=labels, columns=columns)
 
     # Scores
 
@@ -369,8 +366,8 @@ class ClassPosterior:
         linear, constant = natural_parameters(gaussians.means, self.axis_weights)
         orthogonal = np.zeros((len(linear), len(self.columns)))
         if labels is not None and len(self.columns):
-            rows = np.flatnonzero(is_among(labels, self._column_labels))
-            places = np.searchsorted(self._column_labels, labels[rows])
+            rows = np.flatnonzero(is_among(labels, self.column_labels))
+            places = np.searchsorted(self.column_labels, labels[rows])
             orthogonal[rows, places] = 1.0
             means = self._orthogonal_means(labels[rows])
             constant[rows, 0] -= 0.5 * np.einsum("ij,ij->i", means, self.columns[places])
@@ -381,7 +378,7 @@ class ClassPosterior:
     def realigned(self, parameters: Floats, earlier: Self) -> Floats:
         """Parameters under an earlier posterior, with zeros in the columns added since."""
         wider = np.zeros((len(parameters), self.n_dims + len(self.columns) + 1))
-        places = np.searchsorted(self._column_labels, earlier._column_labels)
+        places = np.searchsorted(self.column_labels, earlier.column_labels)
         wider[:, [*range(self.n_dims), *(self.n_dims + places), -1]] = parameters
         return wider
 
