@@ -125,10 +125,11 @@ def gain(model: Any, data: ZeroShotDataset, chosen: UnlabelledSet) -> tuple[Any,
     """The adapted model, and a row in points."""
     X, y = data.X_test_unseen, data.y_test_unseen
     adapted, metrics = adapt_and_score(model, X, y, chosen)
+    metrics["after"] = metrics["before"] + metrics["gain"]
     done = adapted.adaptation_
     row = {
         name.removeprefix("gain_"): 100 * metrics[name]
-        for name in ("before", "gain", "gain_present", "gain_absent")
+        for name in ("before", "after", "gain", "gain_present", "gain_absent")
         if name in metrics
     }
     row |= {"accepted": float(done.accepted), "weight": done.weight}
