@@ -114,7 +114,7 @@ def test_the_generalized_setting_needs_test_images_of_seen_classes(tiny, tmp_pat
     data = _with_splits(tiny, **{"ss-1": _class_split(tiny, labels[:3], hold_out=False)})
     monkeypatch.setitem(METHODS, "ESZSL", Method("ESZSL", ESZSL, _never))
     for settings in (["gzsl"], ["zsl", "gzsl"]):
-        with pytest.raises(ValueError, match=r"split 'ss-1', has no test images.*--hold-out 0\.2"):
+        with pytest.raises(ValueError, match=r"split 'ss-1', has no test images.*hold_out=0\.2"):
             run_benchmark(data, "ESZSL", tmp_path, splits=["ns", "ss-1"], settings=settings)
     assert not list(tmp_path.iterdir())
     monkeypatch.undo()

@@ -210,9 +210,11 @@ def _tune(
     folds = GeneralizedClassKFold(max(2, min(5, len(seen) // 2)), random_state=random_state)
     common: dict[str, Any] = {"n_jobs": n_jobs, "temperature": "cv"}
     searches: dict[Any, tuple[Method, TableChoice]] = {}
+    behind = []
     for one, choice in chosen:
         # A method that is far behind at its defaults is not tuned.
         if choice.score is not None and choice.score < best - _FAR_BEHIND:
+            behind.append(f"{one.name} {choice.score:.3f} (not tuned)")
             continue
         # The attributes of a data set that tuning reads.
         data: Any = SimpleNamespace(
@@ -227,10 +229,11 @@ def _tune(
         search_options = TuningOptions("gzsl", tune, folds, progress=progress, **common)
         searches[one.tune(estimator, data, search_options)] = one, choice
     model: Any = best_search(searches)
-    if len(searches) > 1:
+    if len(chosen) > 1:
         pairs = [f"{one.name} {search.best_score_:.3f}" for search, (one, _) in searches.items()]
         measure = "AUSUC (area under the seen–unseen curve) on held-out classes"
-        _logger.info("chose %s; %s: %s", fitted_method(model), measure, ", ".join(pairs))
+        listed = ", ".join([*pairs, *behind])
+        _logger.info("chose %s; %s: %s", fitted_method(model), measure, listed)
     return model, searches[model][1]
 
 
