@@ -119,6 +119,32 @@ def test_expectation_and_maximisation_by_hand():
     assert found.n == 3
 
 
+def test_images_inform_about_similar_classes_outside_the_space(data):
+    """The joint posterior of the components orthogonal to the space, and their scores."""
+    model, classes = fitted(data, unlabelled_weight=0.5), np.sort(data.unseen_classes)
+    present = np.isin(data.y_test_unseen, classes[::2])
+    X = data.X_test_unseen[present]
+    prepared, posterior = np.asarray(model._prepare(X).whole()), model.posterior_
+    table = model.signature_table_
+    signatures = model._normalized(table.subset(table.positions(classes)))
+    rows = posterior.unlabelled_rows(prepared, len(classes))
+    found = posterior.assigned(lambda: [rows], signatures, classes, 0.5)
+    prior = posterior.space.complement.signal * posterior.prior.correlations(signatures)
+    np.testing.assert_allclose(np.diag(prior), posterior.space.complement.signal)
+    noise = np.diag(1 / (0.3 * 0.5 * found.sums.counts))
+    means = prior @ np.linalg.solve(prior + noise, found.sums.means[:, posterior.n_dims :])
+    assert (np.abs(means[1::2]).max(axis=1) > 1e-3 * np.abs(means).max()).all()
+    # Without the component, scores differ by its log density.
+    adapted = posterior.with_unlabelled(classes, found, 0.5)
+    without = posterior.with_unlabelled(classes, found._replace(orthogonal=None), 0.5)
+    scores, before = (
+        part.embed(prepared) @ part.parameters(signatures, classes).T for part in (adapted, without)
+    )
+    columns = posterior.space.columns(means)
+    density = rows[:, posterior.n_dims :] @ columns.T - 0.5 * (means * columns).sum(axis=1)
+    np.testing.assert_allclose(scores - before, density / posterior.temperature, atol=1e-8)
+
+
 def test_order_and_blocks_do_not_matter(model, data):
     X = data.X_test_unseen
     whole = model.adapt(X).decision_function(X)
