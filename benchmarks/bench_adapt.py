@@ -3,10 +3,13 @@
 python benchmarks/bench_adapt.py                # on the host: 3,000 images, 200 classes
 python benchmarks/bench_adapt.py --cuda         # 1,000,000 images, 1,000 classes on a GPU
 python benchmarks/bench_adapt.py --sets         # accuracy with six kinds of unlabelled sets
+python benchmarks/bench_adapt.py --tuned        # all test images, tuned for them
+python benchmarks/bench_adapt.py --calibration  # calibration of seen and of unseen classes
 
 `--sets` splits the test images of the unseen classes: one half provides the unlabelled sets, the
-other is scored. Settings are the defaults, with a shrinkage of 0.3. It needs CUB; `draw.py` then
-writes the table of the documentation.
+other is scored. Settings are the defaults, with a shrinkage of 0.3. `draw.py` then writes the table
+of the documentation. It also measures expectation maximisation without a background, in which every
+image belongs to some candidate. All but the first two need CUB.
 """
 
 from __future__ import annotations
@@ -18,11 +21,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from _common import Report, seconds
+from _common import Report, interleaved, seconds
 
 from zslearn.datasets import ZeroShotDataset, load_glyphs, load_xlsa17, make_zero_shot
-from zslearn.experiments.analyses._unlabelled import accuracies, unlabelled_sets
+from zslearn.experiments.analyses._unlabelled import (
+    UnlabelledSet,
+    adapt_and_score,
+    unlabelled_sets,
+)
+from zslearn.metrics import expected_calibration_error
+from zslearn.model_selection import ClassKFold, ZeroShotSearchCV
 from zslearn.synthesis import GaussianEXEM
+from zslearn.synthesis._unlabelled import Background
 
 DRAWS = 20
 
@@ -105,64 +115,119 @@ def data_sets() -> Iterator[tuple[str, ZeroShotDataset]]:
         yield f"made up {seed + 1}", made
 
 
+def all_images(data: ZeroShotDataset) -> UnlabelledSet:
+    """All test images of the unseen classes, which are both the set and the scored images."""
+    rows, classes = np.arange(len(data.y_test_unseen)), np.sort(data.unseen_classes)
+    return UnlabelledSet(rows, classes, rows, classes)
+
+
+def gain(model: Any, data: ZeroShotDataset, chosen: UnlabelledSet) -> tuple[Any, dict[str, float]]:
+    """The adapted model, and a row in points."""
+    X, y = data.X_test_unseen, data.y_test_unseen
+    adapted, metrics = adapt_and_score(model, X, y, chosen)
+    metrics["after"] = metrics["before"] + metrics["gain"]
+    done = adapted.adaptation_
+    row = {
+        name.removeprefix("gain_"): 100 * metrics[name]
+        for name in ("before", "after", "gain", "gain_present", "gain_absent")
+        if name in metrics
+    }
+    row |= {"accepted": float(done.accepted), "weight": done.weight}
+    return adapted, row | {"unexplained": done.background_share}
+
+
+def without_background(model: GaussianEXEM) -> GaussianEXEM:
+    """A model after its first `adapt` for which every image belongs to some candidate."""
+    images = model._trial_images
+    assert images is not None
+    trials = {"alone": images.trials["alone"]._replace(background=Background(50.0, 0.0, 0.0))}
+    plain = model._with(_trial_images=replace(images, trials=trials))
+    return plain.set_params(unlabelled_weight=1.0)
+
+
 def gains_of(name: str, data: ZeroShotDataset, n_draws: int, report: Report) -> None:
     """Rows of one data set: gains in points, means over draws."""
     model = GaussianEXEM(shrinkage=0.3)
     model.fit(data.X_train, data.y_train, signatures=data.signatures)
-    X, y, classes = data.X_test_unseen, data.y_test_unseen, np.sort(data.unseen_classes)
-    first_s, adapted = seconds(lambda: model.adapt(X, classes=classes))
-    later_s, _ = seconds(lambda: model.adapt(X, classes=classes))
-    before, after = (100 * accuracies(m, X, y, classes).mean() for m in (model, adapted))
-    report.add(
-        data=name, kind="the scored images", before=before, gain=after - before,
-        accepted=float(adapted.adaptation_.accepted), weight=adapted.adaptation_.weight,
-        unexplained=adapted.adaptation_.background_share, first_s=first_s, later_s=later_s,
-    )  # fmt: skip
-    found: dict[str, list[tuple[float, ...]]] = {}
+    X, y, whole = data.X_test_unseen, data.y_test_unseen, all_images(data)
+    adapt = {"adapt": lambda: model.adapt(X, classes=whole.candidates)}
+    first_s, later_s = (interleaved(adapt, 1)["adapt"] for _ in range(2))
+    row = gain(model, data, whole)[1]
+    report.add(data=name, kind="the scored images", **row, first_s=first_s, later_s=later_s)
+    row = gain(without_background(model), data, whole)[1]
+    report.add(data=name, kind="the scored images, without a background", **row)
+    found: dict[str, list[dict[str, float]]] = {}
     for draw in range(n_draws):
-        sets = unlabelled_sets(y, draw)
-        for kind, (rows, candidates, scored, present) in sets.items():
-            adapted = model.adapt(X[rows], classes=candidates)
-            old, new = (accuracies(m, X[scored], y[scored], candidates) for m in (model, adapted))
-            gain, is_present = 100 * (new - old), np.isin(candidates, present)
-            absent = float(gain[~is_present].mean()) if not is_present.all() else float("nan")
-            done = adapted.adaptation_
-            mean = float(gain.mean()), float(gain[is_present].mean()), absent
+        for kind, chosen in unlabelled_sets(y, draw).items():
+            adapted, row = gain(model, data, chosen)
+            found.setdefault(kind, []).append(row)
             if kind == "half absent":
-                own = X[rows], y[rows]
                 right = [
-                    (adapted.predict(own[0], classes=classes, prior=prior) == own[1]).mean()
-                    for prior in (None, done.proportions)
-                ]
-                found.setdefault("prior", []).append((100 * right[0], 100 * right[1]))
-            found.setdefault(kind, []).append(
-                (100 * float(old.mean()), *mean, done.accepted, done.weight, done.background_share)
-            )
-    without, with_prior = np.mean(found.pop("prior"), axis=0)
-    for kind, values in found.items():
-        before, gain, present, absent, accepted, weight, unexplained = np.mean(values, axis=0)
-        report.add(
-            data=name, kind=kind, before=before, gain=gain, present=present,
-            absent=None if np.isnan(absent) else absent, worst=min(row[1] for row in values),
-            accepted=accepted, weight=weight, unexplained=unexplained,
-        )  # fmt: skip
-    report.add(
-        data=name, kind="half absent, the set itself with its proportions as prior",
-        before=without, gain=with_prior - without,
-    )  # fmt: skip
+                    float((adapted.predict(X[chosen.rows], classes=whole.candidates, prior=prior)
+                           == y[chosen.rows]).mean())
+                    for prior in (None, adapted.adaptation_.proportions)
+                ]  # fmt: skip
+                row = {"before": 100 * right[0], "gain": 100 * (right[1] - right[0])}
+                found.setdefault(f"{kind}, {PRIOR}", []).append(row)
+    for kind, rows in sorted(found.items(), key=lambda item: PRIOR in item[0]):
+        means = {key: float(np.mean([row[key] for row in rows])) for key in rows[0]}
+        means["worst"] = min(row["gain"] for row in rows)
+        report.add(data=name, kind=kind, **means)
+
+
+PRIOR = "the set itself with its proportions as prior"
+GRID = {
+    "shrinkage": [0.1, 0.2, 0.3, 0.5, 0.7],
+    "gamma": [0.5, 1.0],
+    "alpha": [0.1, 0.3],
+}
+
+
+def tuned(name: str, data: ZeroShotDataset, report: Report) -> None:
+    """A row of the gain with all test images after tuning for it on held-out classes."""
+    search = ZeroShotSearchCV(GaussianEXEM(), GRID, cv=ClassKFold(5, unlabelled="zsl"))
+    search.fit(data.X_train, data.y_train, signatures=data.signatures)
+    settings = {key: float(value) for key, value in search.best_params_.items()}
+    report.add(data=name, **gain(search.estimator_, data, all_images(data))[1], **settings)
+
+
+def calibration(name: str, data: ZeroShotDataset, report: Report) -> None:
+    """Rows of the calibration of each group, among all classes and among those of the group."""
+    model = GaussianEXEM().fit(data.X_train, data.y_train, signatures=data.signatures)
+    groups = {
+        "seen": (data.X_test_seen, data.y_test_seen, data.seen_classes),
+        "unseen": (data.X_test_unseen, data.y_test_unseen, data.unseen_classes),
+    }
+    for group, (X, y, own) in groups.items():
+        for candidates, classes in (("all", model.classes_), ("their own", np.sort(own))):
+            found = model.predict_proba(X, classes=classes)
+            report.add(
+                data=f"{name}, {group} classes among {candidates}",
+                right=float((classes[found.argmax(axis=1)] == y).mean()),
+                confidence=float(found.max(axis=1).mean()),
+                ece=expected_calibration_error(y, found, classes=classes),
+            )  # fmt: skip
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--cuda", action="store_true")
-    parser.add_argument("--sets", action="store_true")
-    parser.add_argument("--quick", action="store_true")
+    for mode in ("cuda", "sets", "tuned", "calibration", "quick"):
+        parser.add_argument(f"--{mode}", action="store_true")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    real = {"CUB, attributes", "CUB, sentences", "glyphs"}
     if options.sets:
         report = Report("adapt_sets", "Accuracy gained by kinds of unlabelled sets, in points")
         for name, data in data_sets():
             gains_of(name, data, 2 if options.quick else DRAWS, report)
+        report.save()
+    elif options.tuned or options.calibration:
+        report = Report("adapt_tuned", "Accuracy gained by all test images, tuned, in points")
+        if options.calibration:
+            report = Report("adapt_calibration", "Calibration of seen and of unseen classes")
+        for name, data in data_sets():
+            if name in real:
+                (calibration if options.calibration else tuned)(name, data, report)
         report.save()
     elif options.cuda:
         report = Report("adapt_cuda", "adapt to unlabelled images on a GPU")

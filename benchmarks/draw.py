@@ -23,7 +23,10 @@ ORDER = [
 ]  # fmt: skip
 
 # Records that pages describe in words or show in tables of their own.
-ELSEWHERE = ("imagenet_cuda", "rivals_cuda", "suggest", "tables", "one_example", "adapt_sets")
+ELSEWHERE = (
+    "imagenet_cuda", "rivals_cuda", "suggest", "tables", "one_example", "adapt_sets", "adapt_tuned",
+    "adapt_calibration",
+)  # fmt: skip
 # Records whose "ratio" is a peer's time by ours; that of others is another one.
 DRAWN = {
     "scoring": "scoring",

@@ -480,7 +480,7 @@ def gaussian(folder):
             {f"prior.{name}": (9_000, 5) for name in ("kernel.seen", "points", "coef")},
             "ClassPrior.*: process.coef has shape",
         ),
-        ({"orthogonal.means": (0, 60_000)}, "ClassPosterior.*: space.matrix has shape"),
+        ({"orthogonal.means": (0, 60_000)}, "ClassPosterior.*: orthogonal.means has shape"),
         ({"exemplars": (6, 60_000)}, "ClassPosterior.*: variance_ratio has shape"),
         ({"few_shot": (60_000,)}, "few_shot is not an array of type bool"),
     ],

@@ -89,7 +89,7 @@ def test_expectation_and_maximisation_by_hand():
         explained = odds * (1 - share) / (share + odds * (1 - share))
         share = min(((1 - explained).sum() + 0.1) / 4, 0.95)
     means, shares = prior.means, first
-    for _ in range(3):
+    for _ in range(2):
         r = np.zeros((3, 2))
         for i in range(3):
             weights = [
@@ -105,7 +105,7 @@ def test_expectation_and_maximisation_by_hand():
         shares = shares / shares.sum()
     proportions = (counts + first) / (1 + evidence)
 
-    def scores(classes):
+    def scores(classes, sums):
         mean = classes.means
         return mean / tau, -0.5 * (mean**2).sum(axis=1, keepdims=True) / tau
 
@@ -117,6 +117,32 @@ def test_expectation_and_maximisation_by_hand():
     np.testing.assert_allclose(found.proportions, proportions / proportions.sum(), rtol=1e-6)
     assert found.unexplained == pytest.approx(share)
     assert found.n == 3
+
+
+def test_images_inform_about_similar_classes_outside_the_space(data):
+    """The joint posterior of the components orthogonal to the space, and their scores."""
+    model, classes = fitted(data, unlabelled_weight=0.5), np.sort(data.unseen_classes)
+    present = np.isin(data.y_test_unseen, classes[::2])
+    X = data.X_test_unseen[present]
+    prepared, posterior = np.asarray(model._prepare(X).whole()), model.posterior_
+    table = model.signature_table_
+    signatures = model._normalized(table.subset(table.positions(classes)))
+    rows = posterior.unlabelled_rows(prepared, len(classes))
+    found = posterior.assigned(lambda: [rows], signatures, classes, 0.5)
+    prior = posterior.space.complement.signal * posterior.prior.correlations(signatures)
+    np.testing.assert_allclose(np.diag(prior), posterior.space.complement.signal)
+    noise = np.diag(1 / (0.3 * 0.5 * found.sums.counts))
+    means = prior @ np.linalg.solve(prior + noise, found.sums.means[:, posterior.n_dims :])
+    assert (np.abs(means[1::2]).max(axis=1) > 1e-3 * np.abs(means).max()).all()
+    # Without the component, scores differ by its log density.
+    adapted = posterior.with_unlabelled(classes, found, 0.5)
+    without = posterior.with_unlabelled(classes, found._replace(orthogonal=None), 0.5)
+    scores, before = (
+        part.embed(prepared) @ part.parameters(signatures, classes).T for part in (adapted, without)
+    )
+    columns = posterior.space.columns(means)
+    density = rows[:, posterior.n_dims :] @ columns.T - 0.5 * (means * columns).sum(axis=1)
+    np.testing.assert_allclose(scores - before, density / posterior.temperature, atol=1e-8)
 
 
 def test_order_and_blocks_do_not_matter(model, data):
@@ -211,11 +237,14 @@ def test_a_refusal_reports_both_scores(model, data):
 
 def test_sets_are_recognised_by_what_can_be_seen_of_them():
     looks = np.array(
-        [[1.3, 0.0, 1.0], [0.5, 0.0, 1], [1, 0, 0.8], [1.6, 0.5, 1], [1.3, 0.95, 1], [1, 0, 0.9]]
-    )
-    gains = np.repeat([[0.05], [0.02], [0.03], [0.04], [-0.05], [0.03]], 4, axis=1)
+        [
+            [1.3, 0, 1], [0.5, 0, 1], [1, 0, 0.5], [1, 0, 0.5], [1.6, 0.5, 1], [1.3, 0.95, 1],
+            [1, 0, 0.9],
+        ]
+    )  # fmt: skip
+    gains = np.repeat([[0.05], [0.02], [0.03], [-0.06], [0.04], [-0.05], [0.03]], 4, axis=1)
     gains = gains * [0.2, 0.5, 1.0, 0.9]
-    trial = Trial(Background(0, 1, 0), np.full(6, 0.7), gains, np.zeros((6, 4)), looks)
+    trial = Trial(Background(0, 1, 0), np.full(7, 0.7), gains, np.zeros((7, 4)), looks)
     proportions = np.full(10, 0.1)
     sums = UnlabelledSums(10 * proportions, np.zeros((10, 2)), np.zeros(10))
     usual = trial.expectation(Assignment(sums, proportions, 0.02, 200))
@@ -224,6 +253,10 @@ def test_sets_are_recognised_by_what_can_be_seen_of_them():
     foreign = trial.expectation(Assignment(sums, proportions, 0.93, 200))
     assert foreign.kind == "foreign only"
     assert foreign.weight == 0
+    # All classes gain where half of them are absent, but the absent ones lose.
+    uneven = np.repeat([0.0, 0.2], 5)
+    absent = trial.expectation(Assignment(sums, uneven, 0.02, 200))
+    assert (absent.kind, absent.weight) == (_adaptation_trial.KINDS[3], 0)
     # More images may be foreign than it seems.
     mixed = trial.expectation(Assignment(sums, proportions, 0.5, 200))
     assert (mixed.kind, mixed.weight) == ("foreign only", 0)

@@ -5,7 +5,8 @@ turn, a fifth of the seen classes is hidden: the space loses the directions that
 Gaussian process is conditioned on the others, and some of their images become an unlabelled set.
 The adapted model is scored on images outside the set. Six kinds of sets are tried: all candidates,
 few images of each, half of the candidates absent, half of the images or all of them from classes
-that are no candidates, and ten times as many images of some candidates as of others.
+that are no candidates, and ten times as many images of some candidates as of others. Absent
+candidates are also scored alone.
 
 The same images determine how likely a candidate explains an image (`_unlabelled`). A given set is
 compared with the kinds by what can be seen of it: the number of images per candidate, the share
@@ -24,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from zslearn._utils._array import Floats, unit_rows
+from zslearn._utils._array import Floats
 from zslearn._utils._messages import warn_user
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.calibration._folds import DEFAULT_UNLABELLED_WEIGHT
@@ -33,12 +34,22 @@ from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
 from zslearn.synthesis._gaussian_process import ClassPrior, SignatureKernel, basis
 from zslearn.synthesis._temperature import FEWEST_CLASSES, N_GROUPS
 from zslearn.synthesis._unlabelled import Assignment, Background
-from zslearn.synthesis._whitened_space import OWN_ROUNDING, WhitenedSpace, own_directions
+from zslearn.synthesis._whitened_space import (
+    OWN_ROUNDING,
+    OrthogonalComplement,
+    WhitenedSpace,
+    own_directions,
+)
 
 #: Weights of unlabelled images to choose from.
 UNLABELLED_WEIGHTS = (0.03, 0.1, 0.3, 1.0)
-#: Kinds of unlabelled sets.
-KINDS = ("all", "few", "half absent", "half foreign", "foreign only", "10 to 1")
+#: Kinds of unlabelled sets, and of scored classes.
+KINDS = (
+    "all", "few", "half absent", "half absent, absent classes", "half foreign", "foreign only",
+    "10 to 1",
+)  # fmt: skip
+# What each kind may lose: the images of the other classes say little of an absent class.
+_TOLERATED = np.where(np.array(KINDS) == "half absent, absent classes", 0.01, 0.0)[:, None]
 _FEW = 3  # images per class
 # Parts of the held-out classes, one of which is no candidate when the background is learned.
 _FOREIGN_PARTS = (2, 4, 10)
@@ -133,14 +144,15 @@ class Trial(NamedTuple):
         differences[:, 1] /= np.where(differences[:, 1] < 0, _UNDERESTIMATED, 1.0)
         distances = (differences**2).sum(axis=1)
         nearest, plausible = int(distances.argmin()), distances - distances.min() < _PLAUSIBLE
-        surely = self.gains - self.errors
-        gains, loses = surely[nearest] > 0, (self.gains[plausible] < 0).any(axis=0)
+        tolerable = self.gains + _TOLERATED
+        surely = tolerable - self.errors
+        gains, loses = surely[nearest] > 0, (tolerable[plausible] < 0).any(axis=0)
         allowed = gains & ~loses
         worst_gains = np.where(plausible[:, None], surely, np.inf).min(axis=0)
         best = int(np.where(allowed | ~allowed.any(), worst_gains, -np.inf).argmax())
         kind = nearest
         if not allowed[best] and gains[best]:
-            kind = int(np.where(plausible, self.gains[:, best], np.inf).argmin())
+            kind = int(np.where(plausible, tolerable[:, best], np.inf).argmin())
         before, gain = float(self.before[kind]), float(self.gains[kind, best])
         weight = UNLABELLED_WEIGHTS[best] if allowed[best] else 0.0
         error = float(self.errors[kind, best])
@@ -168,17 +180,15 @@ def accepted_weight(
         raise ValueError(f'accept must be "cv" or True; got {accept!r}.')
     if given is not None:
         return given
+    if expectation is not None and expectation.weight:
+        return expectation.weight
+    if accept is True:
+        return DEFAULT_UNLABELLED_WEIGHT
     if expectation is None:
-        if accept is True:
-            return DEFAULT_UNLABELLED_WEIGHT
         reason = (
             "No classes were held out to test whether it helps: that takes ten seen classes with "
             "about five images each, in memory, and a model that was not fitted as part of a grid"
         )
-    elif expectation.weight:
-        return expectation.weight
-    elif accept is True:
-        return DEFAULT_UNLABELLED_WEIGHT
     else:
         reason = (
             f'The set may be of the kind "{expectation.kind}". With such sets, held-out seen '
@@ -248,26 +258,30 @@ class TrialImages:
         """The model as it would be without some classes, and all images in its space."""
         kernel, alpha = posterior.prior.kernel, posterior.prior.process.alpha
         means, signatures = posterior.exemplars, kernel.seen
-        origin = means[trained].mean(axis=0)
+        origin, whole = means[trained].mean(axis=0), posterior.space.complement
         _, lengths, axes = np.linalg.svd(means[trained] - origin, full_matrices=False)
         axes = axes[lengths > OWN_ROUNDING * lengths[0]].T
-        z, points = (self.z.astype(np.float64) - origin) @ axes, (means[trained] - origin) @ axes
+        points = (means[trained] - origin) @ axes
         sizes, norm, center = self.sizes[trained], posterior.space.norm, np.zeros(axes.shape[1])
         if norm is not None:
             squares = (points**2).sum(axis=1)
             within = max(norm**2 - float(sizes @ squares / sizes.sum()), 0.0)
             points = points * (norm / np.sqrt(squares + within))[:, None]
             center = points.mean(axis=0)
-            z, points = unit_rows(z) * norm - center, points - center
+            points = points - center
+        # The directions that only held-out classes span are orthogonal to the space of the others.
+        complement = None
+        if whole is not None and axes.shape[1] < len(origin):
+            complement = OrthogonalComplement(origin, whole.signal, np.eye(len(origin)))
         inner = SignatureKernel(signatures[trained], kernel.gamma)
         similarity = inner.among_seen()
         prior, leave_one_out = ClassPrior.learn(
             inner, similarity, basis(similarity, sizes, alpha), points, sizes, alpha
         )
-        nothing = np.zeros((0, axes.shape[1]))
+        nothing = np.zeros((0, len(origin)))
         fold = replace(
             posterior,
-            space=WhitenedSpace(axes, center, norm, center, None),
+            space=WhitenedSpace(axes, origin @ axes, norm, center, complement),
             prior=prior,
             classes=trained,
             few_shot=np.zeros(len(trained), dtype=bool),
@@ -275,17 +289,19 @@ class TrialImages:
             leave_one_out=leave_one_out,
             samples=ClassSamples(trained, sizes, points),
             orthogonal=ClassSamples(trained[:0], sizes[:0], nothing),
+            column_labels=trained[:0],
             columns=nothing,
-            unlabelled=ClassSamples(trained[:0], sizes[:0], nothing),
+            unlabelled=ClassSamples(trained[:0], sizes[:0], points[:0]),
             undescribed=trained[:0],
         )
         fold = fold.calibrated(own_directions(points), mean_error_weight)[0]
-        return Fold(fold, signatures, z, self.y, held_out, trained)
+        rows = fold.unlabelled_rows(self.z.astype(np.float64), len(held_out))
+        return Fold(fold, signatures, rows, self.y, held_out, trained)
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A model without some classes, and images of all of them in its space."""
+    """A model without some classes, and images of all of them as its `unlabelled_rows`."""
 
     posterior: ClassPosterior
     signatures: Signatures  # of all classes
@@ -315,9 +331,13 @@ class Fold:
         rows: NDArray[np.intp],
     ) -> float:
         """Per-class accuracy of held-out candidates, or its harmonic mean with that of others."""
+        signatures = self.signatures[candidates]
         posterior = self.posterior.with_unlabelled(candidates, assignment, weight)
-        parameters = posterior.parameters(self.signatures[candidates], candidates)
-        scores = self.z[rows] @ parameters[:, :-1].T + parameters[:, -1]
+        parameters = posterior.parameters(signatures, candidates)
+        n_dims, images = posterior.n_dims, self.z[rows]
+        scores = images[:, :n_dims] @ parameters[:, :n_dims].T + parameters[:, -1]
+        if len(posterior.columns):
+            scores += images[:, n_dims:] @ (parameters[:, n_dims:-1] @ posterior.columns).T
         y, right = self.y[rows], candidates[scores.argmax(axis=1)] == self.y[rows]
         totals, hits = np.bincount(y), np.bincount(y, right)
         shown = np.flatnonzero(totals)
@@ -352,9 +372,11 @@ class Fold:
         everything = np.sort(np.concatenate([self.held_out, others]))
         candidates = np.sort(np.concatenate([half, others]))
         tested, tested_own = order[~inside], order[~inside & own]
+        absent = order[~inside & ~is_present]
         yield order[inside], everything, tested
         yield order[inside & (rank < _FEW)], everything, tested
         yield order[inside & is_present], everything, tested
+        yield order[inside & is_present], everything, absent
         yield np.concatenate([order[foreign], order[mixed]]), candidates, tested_own
         yield order[foreign], candidates, tested_own
         yield order[inside & (is_present | (rank % 10 == 0))], everything, tested
@@ -401,7 +423,8 @@ def _background(folds: list[Fold], setting: str) -> Background:
                 foreign = fold.held_out[k::n_parts]
                 own = np.sort(np.concatenate([np.setdiff1d(fold.held_out, foreign), others]))
                 rows = np.flatnonzero(np.isin(fold.y, np.concatenate([own, foreign])))[::2]
-                found = fold.posterior.explained_by(fold.z[rows], fold.signatures[own], own)
+                z = fold.z[rows, : fold.posterior.n_dims]
+                found = fold.posterior.mixture(fold.signatures[own], own).differences(z)
                 is_own = np.isin(fold.y[rows], own)
                 features.append(np.column_stack([found, np.full(len(rows), np.log(len(own)))]))
                 own_image.append(is_own)

@@ -8,7 +8,13 @@ no samples, the prior variance is therefore multiplied, per dimension, by the ra
 leave-one-out errors of the seen classes to the stated variances.
 
 The means of the seen classes span the space. The mean of a further class also has a component
-orthogonal to it, which only samples of that class reveal.
+orthogonal to it, about which only samples of further classes inform: labelled ones about their own
+class, unlabelled ones also about classes that are similar given the seen ones. With S the prior
+covariance of this component between the candidates, n their effective numbers of unlabelled samples
+and y the means of these, its posterior has
+
+.. math:: m = S \, (S + \mathrm{diag}(1 / n))^{-1} y, \qquad
+          V = S - S \, (S + \mathrm{diag}(1 / n))^{-1} S.
 
 The score of a class is its log density at a sample relative to the standard normal distribution,
 divided by a temperature, plus the log prior of the class,
@@ -23,6 +29,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, NamedTuple, Self
 
 import array_api_compat as compat
@@ -34,11 +41,20 @@ from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.signatures._table import is_among
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._gaussian_process import ClassGaussians, ClassPrior
-from zslearn.synthesis._unlabelled import Assignment, Background, Mixture, assigned
+from zslearn.synthesis._unlabelled import (
+    Assignment,
+    Background,
+    Mixture,
+    UnlabelledSums,
+    assigned,
+)
 from zslearn.synthesis._whitened_space import WhitenedSpace
 
 # Weight of the overall variance ratio against that of each dimension, as a number of classes.
 _RATIO_CLASSES = 10
+# Share of the weight of unlabelled samples that they have orthogonally to the space.
+_ORTHOGONAL_WEIGHT = 0.3
+_LEAST_COUNT = 1e-9
 
 
 @saved_part
@@ -113,6 +129,7 @@ def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
         "samples.means": Saved("n_samples", "n_dims"),
         "unlabelled.means": Saved("n_unlabelled", "n_dims"),
         "orthogonal.means": Saved("n_orthogonal", "n_features"),
+        "unlabelled_orthogonal.means": Saved("n_unlabelled_orthogonal", "n_features"),
     },
     space=Saved(kind=WhitenedSpace),
     prior=Saved(kind=ClassPrior),
@@ -128,8 +145,10 @@ def odds_share(prior: ClassGaussians, posterior: ClassGaussians) -> Floats:
     unseen_odds=Saved(above=0),
     samples=Saved(kind=ClassSamples),
     orthogonal=Saved(kind=ClassSamples),
-    columns=Saved("n_orthogonal", "n_features"),
+    column_labels=Saved("n_columns", kind="label"),
+    columns=Saved("n_columns", "n_features"),
     unlabelled=Saved(kind=ClassSamples),
+    unlabelled_orthogonal=Saved(kind=ClassSamples, optional=True),
     undescribed=Saved("n_undescribed", kind="label"),
 )
 @dataclass(frozen=True, eq=False)
@@ -148,11 +167,14 @@ class ClassPosterior:
     few_shot_weight: float  # and of one with few
     samples: ClassSamples
     orthogonal: ClassSamples  # centred features of classes with few samples
-    columns: Floats  # map features to products with these, orthogonally to the space
+    column_labels: NDArray[Any]
+    columns: Floats  # map features to products with the means of classes orthogonal to the space
     unlabelled: ClassSamples
     undescribed: NDArray[Any]  # classes without a signature
     temperature: float = 1.0
     unseen_odds: float = 1.0
+    # Numbers and means of unlabelled samples that would inform about each class as all do.
+    unlabelled_orthogonal: ClassSamples | None = None
 
     @property
     def n_dims(self) -> int:
@@ -177,31 +199,31 @@ class ClassPosterior:
 
     def _with_counts(self, X: Floats, labels: NDArray[Any], count: float) -> Self:
         other = replace(self, samples=self.samples.updated(labels, self.space(X), count))
-        rows = ~is_among(labels, self.classes[~self.few_shot])
+        rows = self.is_orthogonal(labels)
         if self.space.complement is None or not rows.any():
             return other
-        before = self.orthogonal
-        orthogonal = before.updated(labels[rows], self.space.centered(X[rows]), count)
-        columns = np.empty_like(orthogonal.means)
-        known, new = (is_among(orthogonal.labels, part) for part in (before.labels, labels))
-        columns[known] = self.columns[np.searchsorted(before.labels, orthogonal.labels[known])]
-        columns[new] = self.space.columns(orthogonal.means[new])
-        return replace(other, orthogonal=orthogonal, columns=columns)
+        centered = np.asarray(self.space.centered(X[rows]))
+        orthogonal = self.orthogonal.updated(labels[rows], centered, count)
+        return replace(other, orthogonal=orthogonal).with_columns(self, labels[rows])
 
     def without_classes(self, labels: NDArray[Any]) -> Self:
         """Remove the labelled and unlabelled samples of some classes."""
-        return replace(
+        orthogonal = self.unlabelled_orthogonal
+        other = replace(
             self,
             samples=self.samples.without(labels),
             orthogonal=self.orthogonal.without(labels),
-            columns=self.columns[~is_among(self.orthogonal.labels, labels)],
             unlabelled=self.unlabelled.without(labels),
+            unlabelled_orthogonal=orthogonal and orthogonal.without(labels),
             undescribed=np.setdiff1d(self.undescribed, labels),
         )
+        return other.with_columns(self, labels)
 
     def without_unlabelled(self) -> Self:
         """Remove all unlabelled samples."""
-        return replace(self, unlabelled=self.unlabelled.subset(np.empty(0, dtype=np.intp)))
+        nothing = self.unlabelled.subset(np.empty(0, dtype=np.intp))
+        other = replace(self, unlabelled=nothing, unlabelled_orthogonal=None)
+        return other.with_columns(self, self.unlabelled.labels)
 
     def with_unlabelled(
         self, labels: NDArray[Any], assignment: Assignment | None, weight: float
@@ -210,7 +232,19 @@ class ClassPosterior:
         if assignment is None or not weight:
             return self
         sums = assignment.sums
-        return replace(self, unlabelled=ClassSamples(labels, weight * sums.counts, sums.means))
+        other = replace(
+            self,
+            unlabelled=ClassSamples(labels, weight * sums.counts, sums.means[:, : self.n_dims]),
+            unlabelled_orthogonal=assignment.orthogonal,
+        )
+        return other.with_columns(self, np.union1d(labels, self.unlabelled.labels))
+
+    def unlabelled_rows(self, X: Array, n_columns: int) -> Array:
+        """Samples in the space, followed by centred features if these many columns are worth it."""
+        z, complement = self.space(X), self.space.complement
+        if complement is None or not complement.signal or not 0 < n_columns <= X.shape[1]:
+            return z
+        return compat.array_namespace(z).concat([z, self.space.centered(X)], axis=1)
 
     def assigned(
         self,
@@ -220,21 +254,35 @@ class ClassPosterior:
         weight: float,
         background: Background | None = None,
     ) -> Assignment | None:
-        """Assign unlabelled samples of the space to classes; None if there are no samples."""
+        """Assign unlabelled samples to classes; None if there are no samples.
 
-        def scores(classes: ClassGaussians) -> tuple[Floats, Floats]:
+        `blocks` returns the results of :meth:`unlabelled_rows`.
+        """
+        rows = np.flatnonzero(self.is_orthogonal(labels))
+        correlations = cache(lambda: self.prior.correlations(signatures[rows]))
+
+        def orthogonal(sums: UnlabelledSums) -> ClassSamples | None:
+            means, counts = sums.means[rows, self.n_dims :], weight * sums.counts[rows]
+            if not means.size:
+                return None
+            return self._orthogonal_samples(labels[rows], counts, means, correlations())
+
+        def scores(classes: ClassGaussians, sums: UnlabelledSums) -> tuple[Floats, Floats]:
             linear, constant = natural_parameters(classes.means, self.axis_weights)
+            if (samples := orthogonal(sums)) is not None:
+                means = replace(self, unlabelled_orthogonal=samples)._orthogonal_means(labels)
+                columns = self.space.columns(means)
+                linear = np.hstack([linear, columns])
+                constant -= 0.5 * np.einsum("ij,ij->i", means, columns)[:, None]
             return linear / self.temperature, constant / self.temperature
 
-        background = background or Background.default(self.temperature)
-        mixture = self._mixture(signatures, labels)
-        return assigned(blocks, mixture, weight, scores, background)
+        # The background if no classes can be held out.
+        background = background or Background(0.0, 0.5 / self.temperature, 0.0)
+        mixture = self.mixture(signatures, labels)
+        found = assigned(blocks, mixture, weight, scores, background)
+        return None if found is None else found._replace(orthogonal=orthogonal(found.sums))
 
-    def explained_by(self, z: Floats, signatures: Signatures, labels: NDArray[Any]) -> Floats:
-        """Log density of samples under some classes, relative to the background."""
-        return self._mixture(signatures, labels).differences(z)
-
-    def _mixture(self, signatures: Signatures, labels: NDArray[Any]) -> Mixture:
+    def mixture(self, signatures: Signatures, labels: NDArray[Any]) -> Mixture:
         """The distribution of samples before unlabelled ones are known."""
         gaussians, unseen_share = self.gaussians(signatures, labels)
         log_prior = unseen_share * np.log(self.unseen_odds)
@@ -261,6 +309,49 @@ class ClassPosterior:
         )
         return other, observed, predicted
 
+    # Orthogonally to the space
+
+    def is_orthogonal(self, labels: NDArray[Any]) -> NDArray[np.bool_]:
+        """Which classes may have means outside the space: all but those that span it."""
+        return ~is_among(labels, self.classes[~self.few_shot])
+
+    def _orthogonal_samples(
+        self, labels: NDArray[Any], counts: Floats, means: Floats, correlations: Floats
+    ) -> ClassSamples:
+        """What unlabelled samples reveal, as if each class had samples of its own alone."""
+        assert self.space.complement is not None
+        signal = self.space.complement.signal
+        prior = signal * correlations
+        noise = np.diag(1 / np.maximum(_ORTHOGONAL_WEIGHT * counts, _LEAST_COUNT))
+        gain = np.linalg.solve(prior + noise, prior).T
+        shares = np.maximum(1 - np.einsum("ij,ij->i", gain, prior) / signal, _LEAST_COUNT)
+        counts = np.maximum((1 / shares - 1) / signal, _LEAST_COUNT)
+        return ClassSamples(labels, counts, gain @ means / (signal * shares * counts)[:, None])
+
+    def _orthogonal_means(self, labels: NDArray[Any]) -> Floats:
+        """Posterior means as centred features, of which only the orthogonal component counts."""
+        assert self.space.complement is not None
+        counts, sums = np.zeros(len(labels)), np.zeros((len(labels), len(self.space.matrix)))
+        few_shot = self.orthogonal, self.few_shot_weight
+        for part, weight in (few_shot, (self.unlabelled_orthogonal, 1.0)):
+            if part is not None:
+                rows, own = part.among(labels)
+                counts[rows] += weight * own.counts
+                sums[rows] += weight * own.counts[:, None] * own.means
+        signal = self.space.complement.signal
+        return sums * (signal / (1 + signal * counts))[:, None]
+
+    def with_columns(self, earlier: Self, changed: NDArray[Any]) -> Self:
+        """Compute the columns of changed classes; others are those of an earlier posterior."""
+        other, before = self.unlabelled_orthogonal or self.orthogonal, earlier.column_labels
+        labels = np.union1d(self.orthogonal.labels, other.labels)
+        columns = np.empty((len(labels), earlier.columns.shape[1]))
+        known = is_among(labels, before) & ~is_among(labels, changed)
+        columns[known] = earlier.columns[np.searchsorted(before, labels[known])]
+        if not known.all():
+            columns[~known] = self.space.columns(self._orthogonal_means(labels[~known]))
+        return replace(self, column_labels=labels, columns=columns)
+
     # Scores
 
     def embed(self, X: Array) -> Array:
@@ -275,14 +366,11 @@ class ClassPosterior:
         linear, constant = natural_parameters(gaussians.means, self.axis_weights)
         orthogonal = np.zeros((len(linear), len(self.columns)))
         if labels is not None and len(self.columns):
-            rows, samples = self.orthogonal.among(labels)
-            places = np.searchsorted(self.orthogonal.labels, samples.labels)
-            assert self.space.complement is not None
-            precision = self.space.complement.signal * self.few_shot_weight * samples.counts
-            shrinkage = precision / (1 + precision)
-            orthogonal[rows, places] = shrinkage
-            squares = np.einsum("ij,ij->i", samples.means, self.columns[places])
-            constant[rows, 0] -= 0.5 * shrinkage**2 * squares
+            rows = np.flatnonzero(is_among(labels, self.column_labels))
+            places = np.searchsorted(self.column_labels, labels[rows])
+            orthogonal[rows, places] = 1.0
+            means = self._orthogonal_means(labels[rows])
+            constant[rows, 0] -= 0.5 * np.einsum("ij,ij->i", means, self.columns[places])
         parameters = np.concatenate([linear, orthogonal, constant], axis=1) / self.temperature
         parameters[:, -1] += unseen_share * np.log(self.unseen_odds)
         return parameters
@@ -290,7 +378,7 @@ class ClassPosterior:
     def realigned(self, parameters: Floats, earlier: Self) -> Floats:
         """Parameters under an earlier posterior, with zeros in the columns added since."""
         wider = np.zeros((len(parameters), self.n_dims + len(self.columns) + 1))
-        places = np.searchsorted(self.orthogonal.labels, earlier.orthogonal.labels)
+        places = np.searchsorted(self.column_labels, earlier.column_labels)
         wider[:, [*range(self.n_dims), *(self.n_dims + places), -1]] = parameters
         return wider
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cache, partial
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -57,7 +57,6 @@ from zslearn.synthesis._temperature import (
     odds_at,
     temperature_and_odds,
 )
-from zslearn.synthesis._unlabelled import Assignment
 from zslearn.synthesis._whitened_space import SpaceOfClasses, WhitenedSpaces
 
 # Settings that differ only in these share a space and a Gaussian process.
@@ -72,7 +71,7 @@ _INDEPENDENT_OF_PRIOR = (
         "posterior_.space.matrix": Saved("n_features", "n_dims"),
         "posterior_.exemplars": Saved("n_seen", "n_dims"),
         "posterior_.orthogonal.means": Saved("n_orthogonal", "n_features"),
-        "posterior_.columns": Saved("n_orthogonal", "n_features"),
+        "posterior_.columns": Saved("n_columns", "n_features"),
         "_trial_images.z": Saved("n_trial", "n_dims"),
         "_trial_images.sizes": Saved("n_seen", above=0),
         "_trial_images.y": Saved("n_trial", kind="int", least=0, into="n_seen"),
@@ -84,6 +83,7 @@ _INDEPENDENT_OF_PRIOR = (
     adapted_from_=Saved(kind=ZeroShotClassifier, optional=True),
     adaptation_=Saved(kind=Adaptation, optional=True),
 )
+@dataclass(eq=False, repr=False)
 class GaussianEXEM(LearnsFromStatistics):
     r"""Predict the mean of each class, with its uncertainty, from signatures and samples.
 
@@ -185,6 +185,18 @@ class GaussianEXEM(LearnsFromStatistics):
     True
     """
 
+    n_components: int | None = None
+    shrinkage: float = 0.5
+    gamma: float | str = 1.0
+    alpha: float = 0.1
+    _: KW_ONLY
+    seen_weight: float = 0.3
+    few_shot_weight: float = 0.6
+    unlabelled_weight: str | float = "cv"
+    mean_error_weight: float = 0.0
+    unseen_odds: float | None = None
+    temperature: float | None = None
+
     embedding_attributes = ("_space", "_columns")
     keep_views: ClassVar[bool] = True
     learns_from_sums = True
@@ -228,39 +240,7 @@ class GaussianEXEM(LearnsFromStatistics):
         ],
     }
 
-    def __init__(
-        self,
-        n_components: int | None = None,
-        shrinkage: float = 0.5,
-        gamma: float | str = 1.0,
-        alpha: float = 0.1,
-        *,
-        seen_weight: float = 0.3,
-        few_shot_weight: float = 0.6,
-        unlabelled_weight: str | float = "cv",
-        mean_error_weight: float = 0.0,
-        unseen_odds: float | None = None,
-        temperature: float | None = None,
-        feature_norm: str | None = "l2",
-        signature_scale: str | float = "seen",
-    ) -> None:
-        self.n_components = n_components
-        self.shrinkage = shrinkage
-        self.gamma = gamma
-        self.alpha = alpha
-        self.seen_weight = seen_weight
-        self.few_shot_weight = few_shot_weight
-        self.unlabelled_weight = unlabelled_weight
-        self.mean_error_weight = mean_error_weight
-        self.unseen_odds = unseen_odds
-        self.temperature = temperature
-        self.feature_norm = feature_norm
-        self.signature_scale = signature_scale
-
     # Fitting
-
-    posterior_: ClassPosterior
-    _trial_images: TrialImages | None
 
     @classmethod
     def _fit_many(cls, training: Training, variants: Sequence[Self]) -> Iterator[Self]:
@@ -320,10 +300,12 @@ class GaussianEXEM(LearnsFromStatistics):
                 few_shot_weight=float(first.few_shot_weight),
                 samples=own_samples,
                 orthogonal=ClassSamples(*own_samples.subset(outside)[:2], centered),
-                columns=seen.space.columns(centered) if outside.any() else centered,
+                column_labels=statistics.classes[:0],
+                columns=centered[:0],
                 unlabelled=ClassSamples(statistics.classes[:0], np.empty(0), seen.means[:0]),
                 undescribed=statistics.classes[:0],
             )
+            posterior = posterior.with_columns(posterior, posterior.orthogonal.labels)
             for model in models:
                 model._set_posterior(posterior, seen, samples, keep_images=len(variants) == 1)
                 yield model
@@ -337,7 +319,7 @@ class GaussianEXEM(LearnsFromStatistics):
         keep_images: bool,
     ) -> None:
         """Keep a posterior, completed by what is estimated from training samples."""
-        self._trial_images = None
+        self._trial_images: TrialImages | None = None
         many, sizes = ~posterior.few_shot, posterior.samples.counts
         posterior, self.observed_variances_, self.predicted_variances_ = posterior.calibrated(
             seen.own, self.mean_error_weight
@@ -606,30 +588,29 @@ class GaussianEXEM(LearnsFromStatistics):
         candidates = table.labels
         if classes is not None:
             candidates = candidates[np.sort(find_classes(classes, candidates))]
-        with_seen = is_among(candidates, posterior.classes[~posterior.few_shot]).any()
-        trial = None
+        trial, is_new = None, posterior.is_orthogonal(candidates)
         if state._trial_images is not None:
-            setting = "all" if with_seen else "alone"
+            setting = "alone" if is_new.all() else "all"
             trial = state._trial_images.trial(posterior, setting, state.mean_error_weight)
         signatures = state._normalized(table.subset(table.positions(candidates)))
         assign = partial(
             posterior.assigned,
-            partial(state._whitened_blocks, X),
+            partial(state._whitened_blocks, X, int(is_new.sum())),
             signatures,
             candidates,
             background=None if trial is None else trial.background,
         )
-        assignment = assign(DEFAULT_UNLABELLED_WEIGHT)
-        expectation = None if trial is None else trial.expectation(assignment)
         given = None if state.unlabelled_weight == "cv" else float(state.unlabelled_weight)
-        weight = accepted_weight(expectation, accept, given)
         # A rejected adaptation is reported at the default weight.
-        if weight not in (0.0, DEFAULT_UNLABELLED_WEIGHT):
+        assignment = assign(first := given or DEFAULT_UNLABELLED_WEIGHT)
+        expectation = None if trial is None else trial.expectation(assignment)
+        weight = accepted_weight(expectation, accept, given)
+        if weight not in (0.0, first):
             assignment = assign(weight)
-        adapted = state._with_unlabelled(posterior, candidates, assignment, weight)
+        posterior_after = posterior.with_unlabelled(candidates, assignment, weight)
+        adapted = state._with_posterior(posterior_after)
         start, end = (
-            part.gaussians(signatures, candidates)[0].means
-            for part in (posterior, adapted.posterior_)
+            part.gaussians(signatures, candidates)[0].means for part in (posterior, posterior_after)
         )
         proportions = np.zeros(len(candidates)) if assignment is None else assignment.proportions
         adaptation = Adaptation(
@@ -649,34 +630,29 @@ class GaussianEXEM(LearnsFromStatistics):
         table, posterior, weight = self._described.table, self.posterior_, self.unlabelled_weight
         table = table.subset(table.positions(np.sort(classes)))
         weight = DEFAULT_UNLABELLED_WEIGHT if weight == "cv" else float(weight)
-        z = rows.embedded_by(self._embedding())[:, : posterior.n_dims]
-        assignment = posterior.assigned(lambda: [z], self._normalized(table), table.labels, weight)
-        return self._with_unlabelled(posterior, table.labels, assignment, weight)
+        n_columns = int(posterior.is_orthogonal(table.labels).sum())
+        blocks, signatures = list(self._whitened_blocks(rows.X, n_columns)), self._normalized(table)
+        assignment = posterior.assigned(lambda: blocks, signatures, table.labels, weight)
+        return self._with_posterior(posterior.with_unlabelled(table.labels, assignment, weight))
 
-    def _with_unlabelled(
-        self,
-        posterior: ClassPosterior,
-        labels: NDArray[Any],
-        assignment: Assignment | None,
-        weight: float,
-    ) -> Self:
-        """A copy with the posterior after unlabelled images."""
-        other = self._with(posterior_=posterior.with_unlabelled(labels, assignment, weight))
+    def _with_posterior(self, posterior: ClassPosterior) -> Self:
+        """A copy with another posterior."""
+        other = self._with(posterior_=posterior)
         other._describe(self._described.table)
         return other._as_fitted()
 
-    def _whitened_blocks(self, X: Any) -> Iterable[Array]:
-        """Images in the whitened space, one block at a time."""
+    def _whitened_blocks(self, X: Any, n_columns: int) -> Iterable[Array]:
+        """The `unlabelled_rows` of images, one block at a time."""
         if is_streamed(X):
             blocks = read_blocks(self._check_stream(X))
         elif is_empty(X):
             return
         else:
             X = self._check_features(X)
-            row_bytes = 8 * (X.shape[1] + 4 * (len(self.classes_) + self.posterior_.n_dims))
+            row_bytes = 8 * (3 * X.shape[1] + 4 * (len(self.classes_) + self.posterior_.n_dims))
             blocks = (X[rows, :] for rows in row_blocks(X.shape[0], row_bytes, block_budget(X)))
         for rows in blocks:
-            yield self.posterior_.space(self._prepare(rows).whole())
+            yield self.posterior_.unlabelled_rows(self._prepare(rows).whole(), n_columns)
 
     @property
     def unlabelled_gains_(self) -> dict[str, pd.DataFrame]:

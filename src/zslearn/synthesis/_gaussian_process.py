@@ -27,7 +27,7 @@ are expected to look similar.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -160,6 +160,10 @@ class SignatureKernel:
         """Kernel of shape (n_classes, n_seen)."""
         return np.asarray(rbf_similarity(signatures, self.seen, gamma=self.gamma))
 
+    def weighted(self, signatures: Signatures) -> Signatures:
+        """Transform signatures so that the kernel is a plain RBF kernel."""
+        return signatures
+
     def among_seen(self) -> Floats:
         """Kernel of shape (n_seen, n_seen)."""
         return np.asarray(rbf_similarity(self.seen, gamma=self.gamma))
@@ -217,10 +221,25 @@ class ClassPrior:
         self, signatures: Signatures, uncertain: NDArray[np.bool_] | None = None
     ) -> ClassGaussians:
         """Predict the means of classes without samples; see :meth:`ClassProcess.predict`."""
+        return self.process.predict(self._kernel(signatures)[0], uncertain)
+
+    def correlations(self, signatures: Signatures) -> Floats:
+        """Correlations between the means of classes without samples, given the seen classes."""
+        kernel, points = self._kernel(signatures)
+        among = replace(self.kernel, seen=self.kernel.weighted(signatures))(signatures)
+        among = (among + np.asarray(rbf_similarity(points, gamma=self.kernel.gamma))) / 2
+        across = kernel @ self.process.vectors
+        among -= (across * self.process.inverse.mean(axis=1)) @ across.T
+        among[np.diag_indices_from(among)] += self.process.alpha
+        deviations = np.sqrt(np.maximum(np.diag(among), self.process.alpha))
+        return np.asarray(among / deviations / deviations[:, None])
+
+    def _kernel(self, signatures: Signatures) -> tuple[Floats, Floats]:
+        """Both layers of the kernel between classes and the seen ones, and the second's points."""
         similarity = self.kernel(signatures)
         points = unit_rows(similarity @ self.coef) / self.scale
         second = np.asarray(rbf_similarity(points, self.points, gamma=self.kernel.gamma))
-        return self.process.predict((similarity + second) / 2, uncertain)
+        return (similarity + second) / 2, points
 
 
 def signal_variances(squares: Floats, values: Floats) -> Floats:

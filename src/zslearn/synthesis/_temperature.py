@@ -52,6 +52,8 @@ _PRECISION = 1e-3
 # Scores of samples against all seen classes are held in memory, so that more than 1,600 classes
 # take fewer samples.
 _MAX_SCORES, _FEWEST_SAMPLES = 1 << 24, 1000
+# Bytes of rows whose intermediate results stay in the cache.
+_CACHED_BYTES = 1 << 18
 
 
 class TrainingSamples:
@@ -97,7 +99,9 @@ def temperature_and_odds(
     """
     y = samples.y
     seen_scores = _scores(z, own, axis_weights)
-    unseen_scores = _scores(seen.as_unseen(z, y), prior, axis_weights)
+    blocks = row_blocks(len(z), z[:1].nbytes, _CACHED_BYTES)
+    as_unseen = np.concatenate([seen.as_unseen(z[rows], y[rows]) for rows in blocks])
+    unseen_scores = _scores(as_unseen, prior, axis_weights)
     temperature = likeliest_temperature(
         np.concatenate([seen_scores, unseen_scores]), np.tile(y, 2), np.tile(samples.shares, 2)
     )
@@ -134,23 +138,28 @@ def held_out_samples(
     The sample moves along the direction that only its class has, until its score for the mean with
     it is the score that it had for the mean without it; other scores hardly change.
     """
-    z, y = samples.whitened(seen.space), samples.y
-    deviations = z - means[y]
-    outside = np.maximum(seen.deviation - (deviations**2).sum(axis=1), 0.0) / (1 - seen.leverage)
-    z = means[y] + deviations / (1 - seen.leverage)
-    counts, variances = seen_weight * sizes[y][:, None], prior.variances[y]
-    removed = seen_weight * np.minimum(samples.weights, 1.0)[:, None]
-    remaining = np.maximum(counts - removed, 0.0)
-    sums = (counts * means[y] - removed * z) * (remaining > 0)
-    without = (prior.means[y] + variances * sums) / (1 + remaining * variances)
-    shares = (removed * variances / (1 + remaining * variances)).mean(axis=1)
-    with_it = prior.given(seen_weight * sizes, means).means[y]
-    fallen = (with_it * (z - 0.5 * with_it) - without * (z - 0.5 * without)).sum(axis=1)
+    every, out = samples.whitened(seen.space), np.empty((samples.n, means.shape[1]))
+    own_means = prior.given(seen_weight * sizes, means).means
     has_own = (seen.own**2).sum(axis=1, keepdims=True) > 0
-    along = np.where(has_own, seen.own, unit_rows(means))[y]
-    products = (with_it * along).sum(axis=1)
-    steps = (fallen + shares * outside) / np.where(products > 0, products, np.inf)
-    return np.asarray(z - steps[:, None] * along)
+    directions = np.where(has_own, seen.own, unit_rows(means))
+    for rows in row_blocks(samples.n, 8 * means.shape[1], _CACHED_BYTES):
+        z, y = every[rows], samples.y[rows]
+        deviations = z - means[y]
+        outside = np.maximum(seen.deviation - (deviations**2).sum(axis=1), 0.0)
+        outside /= 1 - seen.leverage
+        z = means[y] + deviations / (1 - seen.leverage)
+        counts, variances = seen_weight * sizes[y][:, None], prior.variances[y]
+        removed = seen_weight * np.minimum(samples.weights[rows], 1.0)[:, None]
+        remaining = np.maximum(counts - removed, 0.0)
+        sums = (counts * means[y] - removed * z) * (remaining > 0)
+        without = (prior.means[y] + variances * sums) / (1 + remaining * variances)
+        shares = (removed * variances / (1 + remaining * variances)).mean(axis=1)
+        with_it, along = own_means[y], directions[y]
+        fallen = (with_it * (z - 0.5 * with_it) - without * (z - 0.5 * without)).sum(axis=1)
+        products = (with_it * along).sum(axis=1)
+        steps = (fallen + shares * outside) / np.where(products > 0, products, np.inf)
+        out[rows] = z - steps[:, None] * along
+    return out
 
 
 def balancing_odds(
@@ -211,7 +220,7 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
     scale = -float(shares @ scores.mean(axis=1))
     if not np.isfinite(scale) or scale <= 0:
         return 1.0
-    scores = scores / scale
+    scores /= scale
     epsilon = 1 / (float(weights.sum()) + 2)
     target = (1 - epsilon) * float(shares @ scores[np.arange(len(y)), y]) - epsilon
     # Newton steps in log β within a bracket, since the derivative is monotonic. All but the last
@@ -234,10 +243,11 @@ def likeliest_temperature(scores: Floats, y: NDArray[np.intp], weights: Floats) 
 
 def _derivatives(scores: NDArray[Any], shares: Floats, log_beta: float) -> tuple[float, float]:
     """The expected score, and its derivative with respect to log β."""
-    powers = scores * scores.dtype.type(np.exp(log_beta))
-    np.exp(powers, out=powers)
-    totals = powers.sum(axis=1)
-    powers *= scores
-    expected = powers.sum(axis=1) / totals
-    squares = np.einsum("ij,ij->i", powers, scores) / totals
+    beta, (expected, squares) = scores.dtype.type(np.exp(log_beta)), np.empty((2, len(scores)))
+    for rows in row_blocks(len(scores), scores[0].nbytes, _CACHED_BYTES):
+        powers = np.exp(scores[rows] * beta)
+        totals = powers.sum(axis=1)
+        powers *= scores[rows]
+        expected[rows] = powers.sum(axis=1) / totals
+        squares[rows] = np.einsum("ij,ij->i", powers, scores[rows]) / totals
     return float(shares @ expected), float(np.exp(log_beta) * (shares @ (squares - expected**2)))

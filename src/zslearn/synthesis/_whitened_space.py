@@ -97,13 +97,15 @@ class WhitenedSpace:
         products = z[:, n_dims:] / largest / length * self.norm
         return compat.array_namespace(z).concat([inside, products], axis=1)
 
-    def centered(self, X: Floats) -> Floats:
+    def centered(self, X: Array) -> Array:
         """Centred features, scaled like the samples in the space."""
         assert self.complement is not None
-        centered = X - self.complement.center
+        centered = X - move_like(self.complement.center, X)[None, :]
         if self.norm is None:
             return centered
-        return centered * self.norm / np.multiply(*scaled_rows(X @ self.matrix - self.offset)[1:])
+        z = X @ move_like(self.matrix, X) - move_like(self.offset, X)[None, :]
+        _, largest, length = scaled_rows(z)
+        return centered * (self.norm / largest / length)
 
     def columns(self, centered: Floats) -> Floats:
         """Rows whose products with features are inner products in the complement."""
@@ -125,18 +127,22 @@ class SpaceOfClasses:
 
     def as_unseen(self, z: Floats, y: NDArray[np.intp]) -> Floats:
         """Samples without the component that only their own class spans, at the common norm."""
-        z = z - (z * self.own[y]).sum(axis=1, keepdims=True) * self.own[y]
+        own = self.own[y]
+        z = z - (z * own).sum(axis=1, keepdims=True) * own
         if self.space.norm is None:
             return z
-        scaled = z + self.space.center
-        return np.asarray(unit_rows(scaled) * self.space.norm - self.space.center)
+        return np.asarray(unit_rows(z + self.space.center) * self.space.norm - self.space.center)
 
 
 def own_directions(means: Floats) -> Floats:
     """Unit vectors orthogonal to all other classes, or zeros if classes are dependent."""
     if not 2 < means.shape[1] + 1 == len(means):
         return np.zeros_like(means)
-    return np.asarray(unit_rows(np.linalg.pinv(means, rcond=OWN_ROUNDING).T))
+    q, r = scipy.linalg.qr(means, mode="economic")
+    if np.abs(np.diag(r)).min() <= OWN_ROUNDING * np.abs(r[0, 0]):
+        return np.asarray(unit_rows(np.linalg.pinv(means, rcond=OWN_ROUNDING).T))
+    # The pseudo-inverse of independent columns, which takes a quarter of the time.
+    return np.asarray(unit_rows(scipy.linalg.solve_triangular(r, q.T).T))
 
 
 def few_samples(sizes: Floats) -> NDArray[np.bool_]:

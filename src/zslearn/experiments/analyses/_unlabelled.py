@@ -61,6 +61,26 @@ def accuracies(model: Any, X: Any, y: Any, classes: NDArray[Any]) -> Floats:
     return np.array([right[y == label].mean() for label in classes])
 
 
+def adapt_and_score(
+    model: Any, X: Any, y: Any, chosen: UnlabelledSet
+) -> tuple[Any, dict[str, float]]:
+    """A model adapted to a set, and how the accuracy of the candidates changed by it."""
+    with warnings.catch_warnings():
+        # A refused adaptation is a gain of 0.
+        warnings.simplefilter("ignore", InputWarning)
+        adapted = model.adapt(X[chosen.rows], classes=chosen.candidates)
+    before, after = (
+        accuracies(fitted, X[chosen.scored], y[chosen.scored], chosen.candidates)
+        for fitted in (model, adapted)
+    )
+    gain, is_present = after - before, np.isin(chosen.candidates, chosen.present)
+    metrics = {"before": before.mean(), ACCURACY: after.mean(), "gain": gain.mean()}
+    metrics["gain_present"] = gain[is_present].mean()
+    if not is_present.all():
+        metrics["gain_absent"] = gain[~is_present].mean()
+    return adapted, {name: float(value) for name, value in metrics.items()}
+
+
 def compare_sets(runner: JobRunner) -> pd.DataFrame:
     """Measure the gain of tuned methods with a set of each kind; a seed is a draw of the sets."""
     data = runner.data
@@ -70,21 +90,9 @@ def compare_sets(runner: JobRunner) -> pd.DataFrame:
 
     def compute(method: str, seed: int, **variant: Any) -> dict[str, Any]:
         model = runner.tune(method, 0).estimator_
-        chosen = unlabelled_sets(y, seed)[variant["set"]]
-        with warnings.catch_warnings():
-            # A refused adaptation is a gain of 0.
-            warnings.simplefilter("ignore", InputWarning)
-            adapted = model.adapt(X[chosen.rows], classes=chosen.candidates)
-        before, after = (
-            accuracies(fitted, X[chosen.scored], y[chosen.scored], chosen.candidates)
-            for fitted in (model, adapted)
-        )
-        gain, is_present = after - before, np.isin(chosen.candidates, chosen.present)
-        metrics = {"before": before.mean(), ACCURACY: after.mean(), "gain": gain.mean()}
-        metrics["gain_present"] = gain[is_present].mean()
-        if not is_present.all():
-            metrics["gain_absent"] = gain[~is_present].mean()
-        return {"metrics": {name: float(value) for name, value in metrics.items()}}
+        return {
+            "metrics": adapt_and_score(model, X, y, unlabelled_sets(y, seed)[variant["set"]])[1]
+        }
 
     kinds = list(unlabelled_sets(y, 0))
     return runner.run(runner.jobs(compute, [{"set": kind} for kind in kinds]))
