@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 
@@ -784,3 +785,108 @@ def test_labels_in_lists_of_any_scalars(labels):
     X = np.random.default_rng(0).standard_normal((20, 3))
     model = ESZSL().fit(X, labels * 10, signatures={"cat": [1.0, 0.5], "dog": [0.2, 1.0]})
     assert model.classes_.tolist() == ["cat", "dog"]
+
+
+@pytest.fixture
+def small_tables(monkeypatch):
+    """Tables of classes that are not merged even if they are small."""
+    monkeypatch.setattr("zslearn.signatures._described._SMALL", 0)
+
+
+@pytest.mark.usefixtures("small_tables")
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("make", [EXEM, GDA, lambda: CalibratedStacking(ESZSL(), bias=0.1)])
+def test_any_sequence_of_changes_equals_one_fit(make, library, problem):
+    rng = np.random.default_rng(0)
+    seen, every = problem.signatures.index, problem.signatures
+    more = pd.DataFrame(
+        rng.standard_normal((60, every.shape[1])),
+        index=[f"{'abc'[i % 3]} {i}" for i in rng.permutation(60)],
+        columns=every.columns,
+    )
+    fit = {"X": problem.X_train, "y": problem.y_train}
+    model = make().fit(**fit, signatures=every)
+    present = list(seen)
+    for step in range(40):
+        if step % 4 < 3 and len(more.index.difference(present)):
+            new = rng.permutation(more.index.difference(present))[: rng.integers(1, 6)]
+            model.add_classes(more.loc[new])
+            present += list(new)
+        else:
+            unseen = rng.permutation(model.unseen_classes_)[: rng.integers(1, 4)]
+            model.remove_classes(unseen)
+            present = [label for label in present if label not in set(unseen)]
+    inner = getattr(model, "estimator_", model)
+    assert len(inner._described.chunks) > 2
+    assert any(len(removed) for removed in inner._described.tables.removed)
+    both = pd.concat([every, more]).loc[present]
+    whole = make().fit(**fit, signatures=both)
+    np.testing.assert_array_equal(model.classes_, whole.classes_)
+    pd.testing.assert_frame_equal(
+        inner.signature_table_.as_user(),
+        getattr(whole, "estimator_", whole).signature_table_.as_user(),
+    )
+    X = problem.X_test_unseen
+    if library == "torch":
+        X = pytest.importorskip("torch").asarray(X)
+    for classes in (
+        None,
+        rng.permutation(whole.classes_)[:3],
+        rng.permutation(whole.classes_)[:-2],
+    ):
+        np.testing.assert_array_equal(
+            model.predict_top_k(X, 3, classes=classes)[0],
+            whole.predict_top_k(X, 3, classes=classes)[0],
+        )
+        np.testing.assert_allclose(
+            np.asarray(model.decision_function(X, classes=classes)),
+            np.asarray(whole.decision_function(X, classes=classes)),
+            rtol=1e-10,
+            atol=1e-12,
+        )
+    with pytest.raises(ValueError, match="already has the classes"):
+        model.add_classes(both.iloc[[-1]])
+    gone = more.index.difference(present)[:1]
+    model.add_classes(more.loc[gone])
+    assert gone[0] in model.classes_
+
+
+@pytest.mark.usefixtures("small_tables")
+def test_changes_of_chunks_warn_as_a_whole_table_does(problem):
+    model = ESZSL().fit(problem.X_train, problem.y_train, signatures=problem.signatures)
+    rows = problem.signatures
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.add_classes({"Émile  B": rows.iloc[0] + rows.iloc[1]})
+        model.add_classes({"plain": rows.iloc[2] + rows.iloc[3]})
+    with pytest.warns(InputWarning, match="look like existing ones but differ"):
+        model.add_classes({"Plain ": rows.iloc[4] + rows.iloc[3]})
+    with pytest.raises(ValueError, match="different code points"):
+        model.add_classes({"E\u0301mile  B": rows.iloc[4] + rows.iloc[6]})
+    with pytest.warns(InputWarning, match="1 pair of classes cannot be distinguished.*'plain'"):
+        model.add_classes({"other": 2 * (rows.iloc[2] + rows.iloc[3])})
+    model.remove_classes(["plain", "Plain ", "other"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.add_classes({"PLAIN": rows.iloc[2] + rows.iloc[3]})
+
+
+def test_many_classes_are_kept_in_single_precision(problem, monkeypatch):
+    signatures = problem.signatures.astype(np.float32)
+    last = problem.unseen_classes[-1:]
+    fit = {"X": problem.X_train, "y": problem.y_train, "signatures": signatures.drop(last)}
+    few = EXEM().fit(**fit).add_classes(signatures.loc[last])
+    monkeypatch.setattr("zslearn._scoring._blocks.MAX_DOUBLES", 10)
+    monkeypatch.setattr("zslearn.base._classifier.MAX_DOUBLES", 10)
+    # Classes are synthesized a few at a time.
+    monkeypatch.setattr("zslearn.base._classifier._SYNTHESIS_BYTES", 1000)
+    many = EXEM().fit(**fit).add_classes(signatures.loc[last])
+    X = problem.X_test_unseen.astype(np.float64)
+    assert few.decision_function(X).dtype == np.float64
+    for model, dtype in ((few, np.float64), (many, np.float32)):
+        assert model.class_scorer_.parameters.dtype == dtype
+        assert model.signature_table_.arrays[0].dtype == np.float32
+    scores = many.decision_function(X)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, few.decision_function(X), rtol=1e-4)
+    np.testing.assert_array_equal(many.predict(X), few.predict(X))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import tracemalloc
+import weakref
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.spatial.distance import cdist
 
@@ -161,18 +162,17 @@ def _sorted(scores, k):
 
 
 @pytest.fixture
-def compiled(monkeypatch):
-    """Compiled selection for few scores, in three threads and small tiles."""
-    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", 0)
+def small_tiles(monkeypatch):
+    """Selection in three threads and small tiles."""
     monkeypatch.setattr("zslearn._scoring._blocks.blas_threads", lambda: 3)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 64)
     monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 100)
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("n_classes", [1, 7, 99, 101, 1025])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_compiled_selection_with_many_ties(n_classes, dtype):
+def test_selection_with_many_ties(n_classes, dtype):
     rng = np.random.default_rng(n_classes)
     X, P = rng.integers(-2, 3, (700, 6)).astype(dtype), rng.integers(-2, 3, (n_classes, 6))
     full, steps = X @ P.T.astype(dtype), np.arange(n_classes) % 3
@@ -184,10 +184,10 @@ def test_compiled_selection_with_many_ties(n_classes, dtype):
             np.testing.assert_array_equal(values, best)
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("n_classes", [18, 600])
 @pytest.mark.parametrize("biased", [False, True])
-def test_compiled_selection_by_distance(n_classes, biased):
+def test_selection_by_distance(n_classes, biased):
     rng = np.random.default_rng(0)
     X, P = rng.standard_normal((30, 8)), rng.standard_normal((n_classes, 8))
     P[n_classes // 2 :] = P[: n_classes // 2]  # every class twice
@@ -202,10 +202,10 @@ def test_compiled_selection_by_distance(n_classes, biased):
         np.testing.assert_array_equal(indices % modulus, order % modulus)
 
 
-@pytest.mark.usefixtures("compiled")
+@pytest.mark.usefixtures("small_tiles")
 @pytest.mark.parametrize("order", ["ascending", "descending", "equal", "infinite", "few finite"])
 @pytest.mark.parametrize("k", [1, 4, 64])
-def test_compiled_selection_of_extreme_orders(order, k):
+def test_selection_of_extreme_orders(order, k):
     scores = np.arange(1500, dtype=np.float32)
     scores = {
         "ascending": scores,
@@ -221,10 +221,8 @@ def test_compiled_selection_of_extreme_orders(order, k):
     np.testing.assert_array_equal(values, best)
 
 
-@pytest.mark.parametrize("threshold", [0, 1 << 22], ids=["compiled", "compared"])
 @pytest.mark.parametrize("k", [1, 5])
-def test_nan_is_reported(threshold, k, monkeypatch):
-    monkeypatch.setattr("zslearn._scoring._blocks.MIN_COMPILED_SCORES", threshold)
+def test_nan_is_reported(k):
     X = np.ones((5, 3), np.float32)
     X[2] = np.nan
     with pytest.raises(ValueError, match="Scores are NaN"):
@@ -247,3 +245,114 @@ def test_invalid_arguments(change, message):
     X, P = _problem("dot")
     with pytest.raises(ValueError, match=message):
         top_k(**{"X": X, "parameters": P, "k": 2, **change})
+
+
+@pytest.fixture
+def bounded(monkeypatch):
+    """Upper bounds for few classes, in small tiles, however many pass."""
+    monkeypatch.setattr("zslearn._scoring._blocks._MIN_BOUNDED", 0)
+    monkeypatch.setattr("zslearn._scoring._blocks._MAX_REST", 2.0)
+    monkeypatch.setattr("zslearn._scoring._blocks._MAX_PASSED", 1.0)
+    monkeypatch.setattr("zslearn._scoring._blocks._MIN_GROUPS", 2)
+    monkeypatch.setattr("zslearn._scoring._blocks._MIN_SEEDS", 2)
+    # Without centring, distances of integers are exact.
+    monkeypatch.setattr("zslearn._scoring._blocks._MAX_OFFSET", 2.0)
+    monkeypatch.setattr("zslearn._scoring._blocks._TILE_ROWS", 4)
+    monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 40)
+
+
+def _bounds_used(monkeypatch):
+    """Count the batches of classes that bounds decided."""
+    from zslearn._scoring import _blocks
+
+    used, original = [], _blocks._bounded_pairs
+
+    def counted(*args):
+        pairs = original(*args)
+        used.append(pairs is not None)
+        return pairs
+
+    monkeypatch.setattr(_blocks, "_bounded_pairs", counted)
+    return used
+
+
+@pytest.mark.usefixtures("bounded")
+@given(data=st.data())
+@settings(
+    max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_bounds_keep_the_best_classes_and_the_order_of_ties(data):
+    """Integer scores are exact, so that the result must be that of all scores, ties included."""
+    n, classes = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 200))
+    rank, width = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 24))
+    k = data.draw(st.integers(1, min(classes, 12)))
+    score = data.draw(st.sampled_from(["dot", "euclidean"]))
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    low = rng.integers(-2, 3, (rank, width))
+    P = rng.integers(-2, 3, (classes, rank)) @ low + rng.integers(-1, 2, (classes, width))
+    X = rng.integers(-2, 3, (n, rank)) @ low
+    bias = rng.integers(-3, 4, classes) if data.draw(st.booleans()) else None
+    positions = None
+    if data.draw(st.booleans()):
+        positions = rng.permutation(classes)[: data.draw(st.integers(k, classes))]
+    indices, values = top_k(
+        X.astype(np.float32), P.astype(np.float32), k, score=score, bias=bias, positions=positions
+    )
+    full = X @ P.T if score == "dot" else -np.sqrt(((X[:, None] - P) ** 2).sum(axis=2))
+    full = full.astype(np.float32)
+    full = full if bias is None else full + bias.astype(np.float32)
+    full = full if positions is None else full[:, positions]
+    order, best = _sorted(full, k)
+    np.testing.assert_array_equal(indices, order)
+    np.testing.assert_array_equal(values, best)
+
+
+@pytest.mark.usefixtures("bounded")
+@pytest.mark.parametrize("score", ["dot", "euclidean", "cosine"])
+@pytest.mark.parametrize("scale", [1e-8, 1.0, 1e6])
+@pytest.mark.parametrize("rest", [0.0, 0.05, 1.0])
+@pytest.mark.parametrize("biased", [False, True])
+def test_bounds_exclude_only_worse_classes(score, scale, rest, biased, monkeypatch):
+    rng = np.random.default_rng(0)
+    low, lift = rng.standard_normal((700, 5)), rng.standard_normal((5, 40))
+    P = ((low @ lift + rest * rng.standard_normal((700, 40))) * scale).astype(np.float32)
+    X = (P[:60] + 0.1 * scale * rng.standard_normal((60, 40))).astype(np.float32)
+    monkeypatch.setattr("zslearn._scoring._blocks._TILE_CLASSES", 100)
+    used = _bounds_used(monkeypatch)
+    full = _expected(X.astype(np.float64), P.astype(np.float64), score)
+    bias = 0.1 * full.std() * rng.standard_normal(700).astype(np.float32) if biased else None
+    indices, values = top_k(X, P, 6, score=score, bias=bias)
+    assert used
+    assert all(used)
+    full = full if bias is None else full + bias
+    _, best = _sorted(full, 6)
+    np.testing.assert_allclose(values, best, rtol=1e-5, atol=1e-6 * abs(full).max())
+    # No class is better than the last one by more than single precision.
+    taken = np.take_along_axis(full, indices, axis=1)
+    np.testing.assert_allclose(taken, best, rtol=1e-6, atol=1e-7 * abs(full).max())
+
+
+def test_classes_that_bounds_cannot_tell_apart_are_compared(bounded, monkeypatch):
+    monkeypatch.setattr("zslearn._scoring._blocks._MAX_PASSED", 0.004)
+    rng = np.random.default_rng(0)
+    X, P = (rng.standard_normal((n, 30)).astype(np.float32) for n in (50, 3000))
+    used = _bounds_used(monkeypatch)
+    indices, _ = top_k(X, P, 3)
+    assert used
+    assert not all(used)
+    np.testing.assert_array_equal(indices, _sorted(X @ P.T, 3)[0])
+    monkeypatch.setattr("zslearn._scoring._blocks._MAX_REST", 0.1)
+    used.clear()
+    top_k(X, P.copy(), 3)
+    assert not used
+
+
+@pytest.mark.parametrize("score", ["dot", "euclidean", "cosine"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_prepared_classes_do_not_outlive_their_parameters(score, dtype):
+    P = np.ones((20, 3)) + np.arange(20)[:, None]
+    reference = weakref.ref(P)
+    top_k(np.ones((1, 3), dtype=dtype), P, 1, score=score)
+    top_k(np.ones((1, 3), dtype=dtype), P, 1, score=score)
+    del P
+    assert reference() is None

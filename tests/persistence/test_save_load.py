@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import multiprocessing
 import os
 import threading
@@ -385,3 +386,40 @@ def test_an_error_in_the_middle_leaves_the_old_file(path, monkeypatch):
         zslearn.save(model, path, about={"x": 1})
     assert path.read_bytes() == before
     assert list(path.parent.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("labels", ["strings", "integers"])
+@pytest.mark.parametrize("verify", [True, False])
+def test_large_models_are_mapped_and_opened_without_reading(labels, verify, tmp_path, monkeypatch):
+    monkeypatch.setattr("zslearn.persistence._container._MIN_MAPPED", 1)
+    monkeypatch.setattr("zslearn.persistence._model_files._MAX_LISTED", 3)
+    signatures, y = DATA.signatures, DATA.y_train
+    if labels == "integers":
+        number = {label: i for i, label in enumerate(signatures.index)}
+        signatures, y = signatures.rename(index=number), np.asarray([number[label] for label in y])
+    model = CalibratedStacking(EXEM(), bias=0.1).fit(DATA.X_train, y, signatures=signatures)
+    new = -1 if labels == "integers" else "a new one"
+    model.add_classes({new: signatures.iloc[0] + signatures.iloc[1]})
+    path = tmp_path / "mapped.zsl"
+    persistence.save(model, path)
+    assert persistence.describe(path)["classes"] == model.classes_.tolist()
+    loaded = persistence.load(path, verify=verify)
+    np.testing.assert_array_equal(loaded.classes_, model.classes_)
+    X = DATA.X_test_unseen
+    np.testing.assert_allclose(
+        loaded.decision_function(X), model.decision_function(X), rtol=1e-12, atol=1e-12
+    )
+    head = loaded.estimator_.class_scorer_.parameters
+    while head.base is not None and isinstance(head.base, np.ndarray):
+        head = head.base
+    assert isinstance(head.base, memoryview | mmap.mmap)
+    # A loaded model can be changed, and its file replaced.
+    loaded.remove_classes([new])
+    assert new not in loaded.classes_
+    persistence.save(loaded, path)
+    assert new not in persistence.load(path).classes_
+    content = bytearray(path.read_bytes())
+    content[-5] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(persistence.ModelFileError, match="checksum"):
+        persistence.load(path)

@@ -19,17 +19,16 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import (
     Array,
     Floats,
-    IdentityCache,
     block_budget,
     is_foreign,
-    on_device,
     row_blocks,
     take_rows,
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_near_misses, name_some
-from zslearn.signatures._table import label_array, label_kind
+from zslearn.signatures._described import DescribedTables
+from zslearn.signatures._table import find_sorted, label_array, label_kind
 
 
 @inherit_docs
@@ -45,7 +44,8 @@ class ClassScorer:
     labels : ndarray of shape (n_classes,)
         All described classes, sorted.
     parameters : array of shape (n_classes, n_dims) or (n_classes, n_maps, n_dims)
-        Parameters of the classes, from `synthesize`.
+        Parameters of the classes, from `synthesize`. After classes were added, they may be stored
+        in chunks, which support positions and `numpy.asarray`.
     embedding : Embedding
         Maps features to the space of the parameters.
     score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"
@@ -98,8 +98,8 @@ class ClassScorer:
         """
         positions = None if classes is None else find_classes(classes, self.labels)
         ties = self._ties(positions)
-        with self._against(X, positions if ties is None else ties.representatives) as arguments:
-            scores = class_scores(**arguments)
+        with self._against(X, positions if ties is None else ties.representatives) as options:
+            scores = class_scores(**options)
         if ties is None:
             return scores
         xp = compat.array_namespace(scores)
@@ -135,8 +135,8 @@ class ClassScorer:
         ties = self._ties(positions)
         chosen = positions if ties is None else ties.representatives
         n_best = k if ties is None else min(k, len(ties.representatives))
-        with self._against(X, chosen) as arguments:
-            indices, scores = top_k(**arguments, k=n_best)
+        with self._against(X, chosen) as options:
+            indices, scores = top_k(**options, k=n_best)
         if ties is not None:
             indices, scores = ties.expanded(indices, scores, k)
         labels = labels if positions is None else labels[positions]
@@ -148,6 +148,9 @@ class ClassScorer:
         """Groups of identical candidates; None if all candidates differ."""
         if self.same_as is None:
             return None
+        if positions is None and self.bias is None:
+            is_first = self.same_as == np.arange(len(self.same_as))
+            return _Ties(np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[self.same_as])
         positions = np.arange(len(self.labels)) if positions is None else positions
         keys = self.same_as[positions]
         if self.bias is not None:
@@ -179,7 +182,11 @@ class ClassScorer:
         ClassScorer
             A new scorer.
         """
-        lowered = is_among(self.labels, classes)
+        lowered = np.zeros(len(self.labels), dtype=bool)
+        members = to_numpy(classes)
+        if len(members) and label_kind(members) == label_kind(self.labels):
+            at = find_sorted(members, self.labels)
+            lowered[at[at >= 0]] = True
         bias = np.where(lowered, -factor, 0.0)
         precedence = lowered.astype(np.intp)
         if self.precedence is not None:
@@ -270,24 +277,17 @@ class ClassScorer:
         self, X: Array | EmbeddedRows, positions: NDArray[np.intp] | None
     ) -> Iterator[dict[str, Any]]:
         """Yield the arguments of `class_scores` and `top_k` for some candidates."""
-        parameters, bias = self.parameters, self.bias
-        if positions is not None:
-            if on_device(X) and isinstance(parameters, np.ndarray):
-                # Reusing the array of the last call reuses its copy on the device.
-                key, whole = positions.tobytes(), parameters
-                parameters = _candidates.get(whole, key, lambda: whole[positions])
-            else:
-                parameters = take_rows(parameters, positions)
-            bias = None if bias is None else bias[positions]
-        options = {"parameters": parameters, "score": self.score, "bias": bias}
+        options = {
+            "parameters": self.parameters,
+            "score": self.score,
+            "bias": self.bias,
+            "positions": positions,
+        }
         if isinstance(X, EmbeddedRows):
             yield {"X": X.embedded_by(self.embedding), **options}
         else:
             with self.embedding.over_blocks() as embed:
                 yield {"X": X, "embed": embed, **options}
-
-
-_candidates = IdentityCache()
 
 
 class _Ties(NamedTuple):
@@ -344,20 +344,16 @@ def identical_rows(
     equal = keys[order[1:]] == keys[order[:-1]]
     if not equal.any():
         return None
-    rows = to_numpy(parameters).reshape(len(keys), -1)
-    same = np.arange(len(rows))
-    for run in np.split(order, np.flatnonzero(~equal) + 1):
+    same = np.arange(len(keys))
+    starts = np.flatnonzero(np.diff(equal, prepend=False, append=False).astype(bool)).tolist()
+    for start, stop in zip(starts[::2], starts[1::2], strict=True):
+        run = order[start : stop + 1]
+        rows = to_numpy(take_rows(parameters, run)).reshape(len(run), -1)
         while len(run) > 1:
-            alike = (rows[run] == rows[run[0]]).all(axis=1)
+            alike = (rows == rows[0]).all(axis=1)
             same[run[alike]] = run[0]
-            run = run[~alike]
-    return same if (same != np.arange(len(rows))).any() else None
-
-
-def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
-    """Whether each label is among some classes."""
-    members = set(to_numpy(classes).tolist())
-    return np.asarray([label in members for label in labels.tolist()], dtype=bool)
+            run, rows = run[~alike], rows[~alike]
+    return same if (same != np.arange(len(same))).any() else None
 
 
 def _check_odds(label: Any, value: Any) -> float:
@@ -376,23 +372,27 @@ def _check_odds(label: Any, value: Any) -> float:
     return odds
 
 
-def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> NDArray[np.intp]:
-    """Positions of labels, the value of the parameter `where`, among known labels."""
+def find_classes(
+    classes: Any, known: NDArray[Any] | DescribedTables, where: str = "classes"
+) -> NDArray[np.intp]:
+    """Positions of labels, the value of the parameter `where`, among sorted known labels."""
     if isinstance(classes, str) or not isinstance(classes, Iterable):
         raise ValueError(f"{where} must be a list of labels; got {classes!r}.")
     labels = label_array(to_numpy(classes) if is_foreign(classes) else classes, where)
     if labels.size == 0:
         raise ValueError(f"{where} is empty: name at least one class, or omit {where}=.")
-    position_of = {label: i for i, label in enumerate(known.tolist())}
-    kinds = label_kind(labels), label_kind(known)
+    some = known if isinstance(known, np.ndarray) else known.first.labels
+    kinds = label_kind(labels), label_kind(some)
     if kinds[0] != kinds[1]:
         raise ValueError(
             f"{where} names unknown classes: {name_some(labels.tolist())}. Its labels are "
             f"{kinds[0]}s, but those of classes_ are {kinds[1]}s."
         )
-    unknown = [label for label in labels.tolist() if label not in position_of]
-    if unknown:
-        near = name_near_misses(unknown, position_of, unknown_in=where, known_in="classes_")
+    found = find_sorted(labels, known) if isinstance(known, np.ndarray) else known.find(labels)
+    if (found < 0).any():
+        unknown = labels[found < 0].tolist()
+        described = (known if isinstance(known, np.ndarray) else known.labels).tolist()
+        near = name_near_misses(unknown, described, unknown_in=where, known_in="classes_")
         raise ValueError(
             f"{where} names unknown classes: {name_some(unknown)}."
             f"{near or ' See classes_, or describe them with add_classes.'}"
@@ -400,4 +400,4 @@ def find_classes(classes: Any, known: NDArray[Any], where: str = "classes") -> N
     values, counts = np.unique(labels, return_counts=True)
     if len(values) < len(labels):
         raise ValueError(f"{where} repeats {name_some(values[counts > 1].tolist())}.")
-    return np.asarray([position_of[label] for label in labels.tolist()], dtype=np.intp)
+    return found

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cached_property, partial
 from typing import Any, NamedTuple, TypeVar
 
 import array_api_compat as compat
@@ -245,23 +246,81 @@ def moves_kept() -> Iterator[None]:
         _moves.reset(token)
 
 
-class IdentityCache:
-    """A cache of the latest value computed from a host array, which is compared by identity."""
+class RowChunks:
+    """Rows of several arrays in any order, which is how classes are added without copying others.
 
-    def __init__(self) -> None:
-        # The entry is replaced as a whole. A lock could be held while the process is forked.
-        self._entry: tuple[Any, Any, Any] | None = None
+    Parameters
+    ----------
+    chunks : tuple of array
+        Arrays of equal width.
+    order : ndarray of int
+        Position of each row in the concatenated chunks.
+    """
+
+    def __init__(self, chunks: tuple[Array, ...], order: NDArray[np.intp]) -> None:
+        self.chunks, self.order = chunks, order
+        self.shape: tuple[int, ...] = (len(order), *chunks[0].shape[1:])
+        self.dtype = chunks[0].dtype
+
+    @cached_property
+    def whole(self) -> Array:
+        """All rows in one array."""
+        return self[:]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory of all chunks."""
+        return sum(chunk.nbytes for chunk in self.chunks)
+
+    def __len__(self) -> int:
+        return len(self.order)
+
+    def __getitem__(self, rows: Any) -> Array:
+        position = self.order[rows]
+        ends = np.cumsum([chunk.shape[0] for chunk in self.chunks])
+        which = np.searchsorted(ends, position, side="right")
+        if np.ndim(position) == 0:
+            return self.chunks[which][position - ends[which] + self.chunks[which].shape[0]]
+        parts = [np.flatnonzero(which == number) for number in range(len(self.chunks))]
+        starts = ends - [chunk.shape[0] for chunk in self.chunks]
+        gathered = (
+            take_rows(chunk, position[part] - start)
+            for chunk, part, start in zip(self.chunks, parts, starts, strict=True)
+        )
+        if not is_foreign(self.chunks[0]):
+            dtype = np.result_type(*(chunk.dtype for chunk in self.chunks))
+            out = np.empty((len(position), *self.shape[1:]), dtype=dtype)
+            for part, rows in zip(parts, gathered, strict=True):
+                out[part] = rows
+            return out
+        xp = compat.array_namespace(self.chunks[0])
+        return take_rows(xp.concat(list(gathered)), np.argsort(np.concatenate(parts)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(to_numpy(self.whole), dtype=dtype)
+
+
+class IdentityCache:
+    """The latest values computed from host arrays, which are compared by identity."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        # Single operations on a dict need no lock, which could be held while a process is forked.
+        self._entries: dict[int, tuple[Any, Any, Any]] = {}
 
     def get(self, source: Any, key: Any, compute: Callable[[], Any]) -> Any:
         """The cached value if source and key are the same, otherwise the result of `compute`."""
-        entry = self._entry
+        number = id(source)
+        entry = self._entries.get(number)
         if entry is not None and entry[0]() is source and entry[1] == key:
             return entry[2]
         value = compute()
-        self._entry = weakref.ref(source, self._clear), key, value
+        for oldest in list(self._entries)[: len(self._entries) + 1 - self.size]:
+            self._entries.pop(oldest, None)
+        self._entries[number] = weakref.ref(source, partial(self._forget, number)), key, value
         return value
 
-    def _clear(self, source: Any) -> None:
-        entry = self._entry
-        if entry is not None and entry[0] is source:
-            self._entry = None
+    def _forget(self, number: int, reference: Any) -> None:
+        entry = self._entries.get(number)
+        if entry is not None and entry[0] is reference:
+            self._entries.pop(number, None)

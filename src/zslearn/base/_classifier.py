@@ -19,10 +19,18 @@ from sklearn.utils import Tags
 from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import has_fit_parameter
 
-from zslearn._scoring._blocks import ScoreFunction
+from zslearn._scoring._blocks import MAX_DOUBLES, ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
-from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, is_among, row_keys
-from zslearn._utils._array import Array, Floats, is_streamed, take_rows, to_numpy
+from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
+from zslearn._utils._array import (
+    BLOCK_BYTES,
+    Array,
+    Floats,
+    RowChunks,
+    is_streamed,
+    row_blocks,
+    to_numpy,
+)
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
@@ -32,7 +40,30 @@ from zslearn.base._class_statistics import weighted_samples
 from zslearn.base._predictor import ZeroShotPredictor, clone_with
 from zslearn.base._streams import stream_samples
 from zslearn.base._training import StreamedRows, SummedTraining, Training, summarize
-from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._described import DescribedTables
+from zslearn.signatures._table import SignatureTable, is_among
+
+
+class _Chunk:
+    """Parameters of some classes, with hashes that are computed once."""
+
+    def __init__(self, parameters: Array) -> None:
+        self.parameters = parameters
+
+    @cached_property
+    def keys(self) -> NDArray[np.uint64]:
+        """Hash of each row."""
+        return row_keys(self.parameters)
+
+    @cached_property
+    def sorted_keys(self) -> NDArray[np.uint64]:
+        """Hashes in ascending order."""
+        return np.sort(self.keys)
+
+    @cached_property
+    def has_equal(self) -> bool:
+        """Whether two rows may be equal."""
+        return bool((self.sorted_keys[1:] == self.sorted_keys[:-1]).any())
 
 
 @saved_part
@@ -41,38 +72,92 @@ from zslearn.signatures._table import SignatureTable
     table=Saved(kind=SignatureTable),
     parameters=Saved("n_classes", ...),
 )
-@dataclass(frozen=True, eq=False)
 class _Described:
-    """The described classes and their parameters, which are replaced together."""
+    """The described classes and their parameters, which are replaced together.
 
-    table: SignatureTable
-    parameters: Array
+    Both are stored in chunks, one per table, so that a change costs what it changes; `table` and
+    `parameters` combine them when they are read.
+    """
+
+    def __init__(self, table: SignatureTable, parameters: Array) -> None:
+        self.tables = DescribedTables((table,))
+        self.chunks: tuple[_Chunk, ...] = (_Chunk(parameters),)
+
+    @classmethod
+    def _of(cls, tables: DescribedTables, chunks: tuple[_Chunk, ...]) -> Self:
+        """Merge small chunks, and rewrite those with many removed rows."""
+        described = object.__new__(cls)
+        described.tables, described.chunks = tables.merged(
+            chunks, lambda stored: _Chunk(RowChunks(_arrays(chunks), stored)[:])
+        )
+        return described
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """All described classes, sorted."""
+        return self.tables.labels
+
+    @property
+    def table(self) -> SignatureTable:
+        """Signatures of all classes."""
+        return self.tables.table
 
     @cached_property
-    def keys(self) -> NDArray[np.uint64]:
-        """Hash of each row of parameters; existing hashes are kept when classes change."""
-        return row_keys(self.parameters)
+    def parameters(self) -> Array:
+        """Parameters of all classes, in the order of the labels."""
+        if self.tables.is_one_table:
+            return self.chunks[0].parameters
+        return RowChunks(_arrays(self.chunks), self.tables.order)
 
     @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
         """For each class the first class with identical parameters; None if all differ."""
-        return identical_rows(self.parameters, self.keys)
+        largest, *others = self.chunks
+        more = np.sort(np.concatenate([largest.keys[:0], *(chunk.keys for chunk in others)]))
+        at = np.searchsorted(largest.sorted_keys, more)
+        is_known = largest.sorted_keys.take(at, mode="clip") == more
+        if not (largest.has_equal or is_known.any() or (more[1:] == more[:-1]).any()):
+            return None
+        keys = np.concatenate([chunk.keys for chunk in self.chunks])
+        order = slice(None) if self.tables.is_one_table else self.tables.order
+        return identical_rows(self.parameters, keys[order])
 
-    def with_rows(
-        self, table: SignatureTable, order: NDArray[np.intp], added: Array | None = None
-    ) -> Self:
-        """Select, in `order`, from the current rows of parameters followed by the added ones."""
-        parameters, keys = self.parameters, self.keys
-        if added is not None:
-            xp = compat.array_namespace(parameters)
-            parameters = xp.concat([parameters, added], axis=0)
-            keys = np.concatenate([keys, row_keys(added)])
-        changed = type(self)(table, take_rows(parameters, order))
-        vars(changed)["keys"] = keys[order]
-        return changed
+    def with_classes(self, new: SignatureTable, parameters: Array) -> Self:
+        """Describe further classes."""
+        xp, dtype = compat.array_namespace(parameters), self.chunks[0].parameters.dtype
+        if compat.is_numpy_array(parameters):
+            parameters = xp.astype(parameters, dtype, copy=False)
+        return self._of(self.tables.added(new), (*self.chunks, _Chunk(parameters)))
+
+    def without(self, labels: NDArray[Any]) -> Self:
+        """Remove classes."""
+        return self._of(self.tables.without(self.tables.find(labels)), self.chunks)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"table": self.table, "parameters": self.parameters}
+        parameters = self.parameters
+        is_whole = not isinstance(parameters, RowChunks)
+        return {"table": self.table, "parameters": parameters if is_whole else parameters.whole}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(**state)  # type: ignore[misc]
+
+
+def _arrays(chunks: Sequence[_Chunk]) -> tuple[Array, ...]:
+    return tuple(chunk.parameters for chunk in chunks)
+
+
+# Memory of the signatures and kernels of the classes that are synthesized at a time.
+_SYNTHESIS_BYTES = 4 * BLOCK_BYTES
+
+
+def _in_head_dtype(parameters: Array, n_classes: int) -> Array:
+    """Parameters of some of many classes in the precision in which all of them are stored."""
+    is_large = n_classes * math.prod(parameters.shape[1:]) > MAX_DOUBLES
+    if not (is_large and compat.is_numpy_array(parameters)):
+        return parameters
+    with np.errstate(over="ignore"):
+        single = parameters.astype(np.float32, copy=False)
+    return single if np.isfinite(single).all() else parameters
 
 
 # Number of classes that are synthesised to check the parameters in a model file.
@@ -311,8 +396,8 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         """
 
         def add(changed: Self) -> None:
-            table = changed._described.table
-            changed._describe_more(SignatureTable.from_new(signatures, table, like))
+            tables = changed._described.tables
+            changed._describe_more(SignatureTable.from_new(signatures, tables, like))
 
         return self._change(add)
 
@@ -333,20 +418,20 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         """
 
         def remove(changed: Self) -> None:
-            table = changed._described.table
-            rows = find_classes(labels, table.labels, "labels")
-            self._refuse_seen(table.labels[rows])
-            changed._remove(table.labels[rows], np.setdiff1d(np.arange(len(table.labels)), rows))
+            tables = changed._described.tables
+            removed = tables.labels_at(find_classes(labels, tables, "labels"))
+            self._refuse_seen(removed)
+            changed._remove(removed)
 
         return self._change(remove)
 
-    def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
+    def _remove(self, labels: NDArray[Any]) -> None:
         """Remove classes; methods that store more per class extend this."""
-        table = self._described.table.subset(kept)
+        remaining = self._described.without(labels)
         if self.synthesizes_independently:
-            self._described = self._described.with_rows(table, kept)
+            self._described = remaining
         else:
-            self._describe(table, self._normalized(table))
+            self._describe(remaining.table, checked=True)
 
     @property
     def signature_table_(self) -> SignatureTable:
@@ -422,7 +507,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         training = fresh._make_training(X, y, signatures, sample_weight)
         with numerical_failures_named(type(self)):
             for _ in self._fit_many(training, [fresh]):
-                fresh._describe(training.table, training.all_signatures())
+                fresh._describe(training.table, checked=True)
         if not hasattr(fresh, "_described"):
             raise _not_each_once(type(self))
         return self._set_fitted(fresh)
@@ -513,16 +598,36 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         prepared.check()
         return prepared
 
-    def _describe(self, table: SignatureTable, signatures: Any = None) -> None:
+    def _describe(self, table: SignatureTable, *, checked: bool = False) -> None:
         """Synthesize all classes of the table and set them as the described classes.
 
-        `signatures` are their normalised signatures, if the caller has already checked them.
+        `checked` tables are complete, and a warning has named their equal signatures.
         """
-        if signatures is None:
+        if not checked:
             self._check_views(table)
-            signatures = self._normalized(table)
             table.warn_equal_signatures()
-        self._described = _Described(table, self._synthesize_finite(signatures, table.labels))
+        self._described = _Described(table, self._synthesize_table(table))
+
+    def _synthesize_table(self, table: SignatureTable) -> Array:
+        """Parameters of all classes of a table, a block at a time if they are independent."""
+        n_classes = len(table.labels)
+        # Kernels of signatures have a number per seen class.
+        row_bytes = 8 * (table.n_attributes + len(self.seen_classes_))
+        rows = row_blocks(n_classes, row_bytes, _SYNTHESIS_BYTES)
+        if len(rows) == 1 or not self.synthesizes_independently:
+            made = self._synthesize_finite(self._normalized(table), table.labels)
+            return _in_head_dtype(made, n_classes)
+        out: Array = None
+        for block in rows:
+            part = table.subset(block)
+            made = self._synthesize_finite(self._normalized(part), part.labels)
+            made = _in_head_dtype(made, n_classes)
+            if out is None:
+                xp = compat.array_namespace(made)
+                shape = (n_classes, *made.shape[1:])
+                out = xp.empty(shape, dtype=made.dtype, device=compat.device(made))
+            out[block] = made
+        return out
 
     def _check_loaded(self) -> None:
         """Refuse parameters from a model file whose shape `synthesize` does not return."""
@@ -552,16 +657,14 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
 
     def _describe_more(self, new: SignatureTable) -> None:
         """Describe further classes; independent ones are synthesized alone."""
-        before = self._described
-        table = before.table.union(new)
+        described = self._described
         if not self.synthesizes_independently:
-            self._describe(table)
+            self._describe(described.tables.added(new).table)
             return
         self._check_views(new)
-        table.warn_equal_signatures()
+        described.tables.warn_equal_signatures(new)
         added = self._synthesize_finite(self._normalized(new), new.labels)
-        order = np.argsort(np.concatenate([before.table.labels, new.labels]), kind="stable")
-        self._described = before.with_rows(table, order, added)
+        self._described = described.with_classes(new, added)
 
     def _synthesize_finite(self, signatures: Any, labels: NDArray[Any]) -> Array:
         """Parameters of classes; NaN and infinity are refused."""
@@ -583,7 +686,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         """The scorer of the classes that are described at this moment."""
         state = self._snapshot()
         described = state._described
-        scorer = state._scorer(described.table.labels, described.parameters)
+        scorer = state._scorer(described.labels, described.parameters)
         return replace(scorer, same_as=described.same_as)
 
     def _scorer(self, labels: NDArray[Any], parameters: Array) -> ClassScorer:
@@ -669,10 +772,10 @@ def fit_variants(
         training = first._make_training(X, y, signatures, sample_weight)
         for variant in group.values():
             variant._set_training_attributes(training)
-        table, normalized = training.table, training.all_signatures()
+        table = training.table
         if classes is not None and all(v.synthesizes_independently for v in group.values()):
             rows = np.sort(table.positions(np.asarray(classes)))
-            table, normalized = table.subset(rows), normalized[rows]
+            table = table.subset(rows)
         positions = {id(variant): index for index, variant in group.items()}
         unfitted = {id(variant): dict(vars(variant)) for variant in group.values()}
         with numerical_failures_named(method):
@@ -683,7 +786,7 @@ def fit_variants(
                 # The group outlives this model, so only the copy keeps what was learned.
                 vars(variant).clear()
                 vars(variant).update(unfitted[id(variant)])
-                model._describe(table, normalized)
+                model._describe(table, checked=True)
                 yield positions.pop(id(variant)), model._as_fitted()
                 del model
         if positions:

@@ -38,7 +38,7 @@ from zslearn.base._streams import (
     whole_rows,
 )
 from zslearn.metrics import HitCounts, per_class_accuracy
-from zslearn.signatures._table import label_array, sample_labels
+from zslearn.signatures._table import is_among, label_array, sample_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,9 +170,8 @@ class ZeroShotPredictor(ClassifierMixin, BaseEstimator):
     @property
     def unseen_classes_(self) -> NDArray[Any]:
         """The classes that are described only by a signature, sorted."""
-        seen = set(self.seen_classes_.tolist())
         classes = self.classes_
-        return classes[[label not in seen for label in classes.tolist()]]
+        return classes[~is_among(classes, self.seen_classes_)]
 
     def decision_function(self, X: Any, *, classes: Any = None) -> Array:
         """Score every sample against every class.

@@ -27,7 +27,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_is_fitted
 
 from zslearn._scoring._probabilities import softmax
-from zslearn._scoring._scorer import find_classes, is_among
+from zslearn._scoring._scorer import find_classes
 from zslearn._solvers._linalg import eigenbasis
 from zslearn._utils._array import Array, Floats, move_like, row_blocks, to_numpy
 from zslearn._utils._docstrings import inherit_docs
@@ -35,6 +35,7 @@ from zslearn._utils._saved import Saved, saves
 from zslearn.base._class_statistics import class_means, class_squares
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier, group_by_params
 from zslearn.base._training import Training
+from zslearn.signatures._table import is_among
 
 # Bounds of predicted variances, in units of the pooled variance: a polynomial kernel extrapolates
 # log variances without limit.
@@ -270,12 +271,12 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
         adapted._describe(state.signature_table_)
         return adapted._as_fitted()
 
-    def _remove(self, labels: NDArray[Any], kept_rows: NDArray[np.intp]) -> None:
+    def _remove(self, labels: NDArray[Any]) -> None:
         if hasattr(self, "adapted_classes_"):
             kept = ~is_among(self.adapted_classes_, labels)
             for name in ("adapted_classes_", "adapted_means_", "adapted_variances_"):
                 setattr(self, name, getattr(self, name)[kept])
-        super()._remove(labels, kept_rows)
+        super()._remove(labels)
 
     def _maximize(
         self, sums: Floats, mean: Floats, variance: Floats, size: Floats

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval
 from sklearn.utils.validation import check_consistent_length
 
-from zslearn._scoring._scorer import find_classes, is_among
+from zslearn._scoring._scorer import find_classes
 from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import warn_user
@@ -30,6 +30,7 @@ from zslearn.calibration._thresholds import (
     share_outside,
     thresholds_at,
 )
+from zslearn.signatures._table import is_among
 
 # Kinds of candidates that have a threshold of their own.
 _KINDS = ("seen", "described", "alone")

@@ -17,7 +17,7 @@ from typing import Any
 from sklearn.base import BaseEstimator
 
 from zslearn._utils._messages import plain
-from zslearn._utils._saved import part_name, saved_parts
+from zslearn._utils._saved import declared, part_name, saved_parts
 from zslearn.persistence._container import BadContentError, CannotSaveError
 
 #: Limit of `n_jobs` in files.
@@ -82,7 +82,9 @@ def make(cls: type, state: dict[str, Any]) -> Any:
 def _refuse_names(cls: type, state: dict[str, Any]) -> None:
     """Refuse attributes that would hide a method, a property or a constant of the class."""
     own = cls.__module__.startswith("zslearn.")
-    for name in set(state) - parameter_names(cls):
+    # A class of the library that is restored by `__setstate__` may compute what it declares.
+    restored = declared(cls).keys() if own and "__setstate__" in vars(cls) else ()
+    for name in set(state) - parameter_names(cls) - set(restored):
         in_class = inspect.getattr_static(cls, name, None)
         hides = in_class is not None and (own or callable(in_class) or hasattr(in_class, "__get__"))
         if hides or not name.isidentifier() or name.startswith("__"):

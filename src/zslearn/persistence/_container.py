@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import mmap
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -36,6 +37,8 @@ DTYPES = {
 _MAX_HEADER = 64 * 2**20
 # Memory of the Python objects of a JSON text, per byte of text.
 _MEMORY_PER_BYTE = 24
+# Arrays from this size are mapped into memory, so that processes share them.
+_MIN_MAPPED = 1 << 24
 # Maximum number of values in a JSON text, each of which may take about 100 bytes of memory.
 _MOST_VALUES = 4_000_000
 
@@ -59,6 +62,7 @@ class OpenFile(NamedTuple):
     sha256: str
     tensors: Any
     budget: Budget
+    path: Path
 
     def arrays(self) -> dict[str, dict[str, Any]]:
         """Type and shape of each array by name, without reading it."""
@@ -71,13 +75,19 @@ class OpenFile(NamedTuple):
             found[name] = {"dtype": kind, "shape": array.get_shape()}
         return found
 
-    def read_arrays(self) -> dict[str, NDArray[Any]]:
-        """Read all arrays and compare the digest."""
-        for declared in self.arrays().values():
+    def read_arrays(self, *, verify: bool = True) -> dict[str, NDArray[Any]]:
+        """Read all arrays, and compare the digest; large ones are mapped into memory."""
+        sizes = {}
+        for name, declared in self.arrays().items():
             # An empty array may have a long axis, which results computed from it inherit.
             n_numbers = math.prod(max(n, 1) for n in declared["shape"])
-            self.budget.check(n_numbers * np.dtype(declared["dtype"]).itemsize)
-        arrays = {name: self.tensors.get_tensor(name) for name in self.arrays()}
+            sizes[name] = n_numbers * np.dtype(declared["dtype"]).itemsize
+            self.budget.check(sizes[name])
+        arrays = self._mapped({name for name, n in sizes.items() if n >= _MIN_MAPPED})
+        for name in sizes.keys() - arrays.keys():
+            arrays[name] = self.tensors.get_tensor(name)
+        if not verify:
+            return arrays
         if _digest(self.content, arrays) != self.sha256:
             raise BadContentError(
                 "its checksum does not match: it was damaged or changed after it was written"
@@ -86,6 +96,22 @@ class OpenFile(NamedTuple):
             # Booleans are bytes of 0 or 1; NumPy treats others inconsistently.
             if array.dtype.kind == "b" and (array.view(np.uint8) > 1).any():
                 raise BadContentError(f"its array {plain(name, 60)!r} contains invalid booleans")
+        return arrays
+
+    def _mapped(self, names: set[str]) -> dict[str, NDArray[Any]]:
+        """Map some arrays, in pages of which a process has a copy only if it writes to them."""
+        if not names:
+            return {}
+        with open(self.path, "rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        arrays: dict[str, NDArray[Any]] = {}
+        for name in names:
+            dtype, shape = DTYPES[header[name]["dtype"]], header[name]["shape"]
+            start = 8 + length + header[name]["data_offsets"][0]
+            numbers = np.frombuffer(mapping, dtype, math.prod(shape), start)
+            arrays[name] = numbers.reshape(shape)
         return arrays
 
 
@@ -141,7 +167,7 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         content = read_json(metadata["zslearn"], "its description")
         if not isinstance(content, dict):
             raise BadContentError("its description is not a JSON object")
-        yield OpenFile(content, str(content.pop("sha256", "")), tensors, budget)
+        yield OpenFile(content, str(content.pop("sha256", "")), tensors, budget, path)
 
 
 def _opened(path: Path) -> Any:

@@ -32,9 +32,15 @@ from zslearn.persistence._container import (
     ModelFileError,
     OpenFile,
     open_file,
+    read_json,
     write_file,
 )
-from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._table import SignatureTable, is_among
+
+#: Classes beyond this number are listed in an array of JSON text, since the header is read as a
+#: whole.
+_MAX_LISTED = 100_000
+_LIST = "classes"
 
 
 def summary(model: Any) -> dict[str, Any]:
@@ -133,7 +139,7 @@ class ModelFile:
     extras : dict of str to ndarray
         Additional arrays given to :func:`save`.
     header : dict
-        See :func:`describe`.
+        See :func:`describe`. If the file was not verified, "classes" is None for more than 100,000.
     """
 
     model: Any
@@ -179,11 +185,16 @@ def save(
     check_is_fitted(model, "class_scorer_")
     encoder = Encoder()
     node = encoder.encode(model, type(model).__name__)
+    # Another thread may have added classes to the model in the meantime.
+    shown = summary(_as_read(node, encoder))
+    if len(shown["classes"]) > _MAX_LISTED:
+        text = json.dumps(shown["classes"]).encode()
+        encoder.arrays[_LIST] = np.frombuffer(text, dtype=np.uint8)
+        shown["classes"] = None
     header = {
         "format_version": FORMAT_VERSION,
         "library_version": __version__,
-        # Another thread may have added classes to the model in the meantime.
-        "summary": summary(_as_read(node, encoder)),
+        "summary": shown,
         "model": node,
         "extras": [
             [key, encoder.encode(array, f"extras.{i}")]
@@ -195,7 +206,7 @@ def save(
     write_file(Path(path), header, encoder.arrays)
 
 
-def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
+def load(path: str | os.PathLike[str], *, device: Any = None, verify: bool = True) -> Any:
     """Read a model that :func:`save` wrote.
 
     Files contain numbers, strings and names of classes, but no code. Names are looked up in a list
@@ -208,6 +219,11 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
     device : device of torch, optional
         Device of attributes that were torch tensors, such as "cpu" or "cuda". By default they are
         loaded as NumPy arrays, which score features of any library.
+    verify : bool, default=True
+        Whether to read the whole file in order to compare its checksum and to check the values of
+        its arrays. False opens a file that was verified before, such as by another worker, in
+        milliseconds; damage is then not noticed. Large arrays are mapped into memory in any case,
+        so that processes share them: replace such a file by saving to its path, not in place.
 
     Returns
     -------
@@ -223,10 +239,12 @@ def load(path: str | os.PathLike[str], *, device: Any = None) -> Any:
     --------
     save : Write it.
     """
-    return read_model(path, device=device).model
+    return read_model(path, device=device, verify=verify).model
 
 
-def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile:
+def read_model(
+    path: str | os.PathLike[str], *, device: Any = None, verify: bool = True
+) -> ModelFile:
     """Read a model with `about`, `extras` and the header.
 
     Parameters
@@ -234,6 +252,8 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
     path : path
         The file.
     device : device of torch, optional
+        See :func:`load`.
+    verify : bool, default=True
         See :func:`load`.
 
     Returns
@@ -251,17 +271,20 @@ def read_model(path: str | os.PathLike[str], *, device: Any = None) -> ModelFile
         import_optional("torch", f"load with device={device!r}").empty(0, device=device)
     with _errors_named(path), open_file(Path(path)) as container:
         content = _content(container)
-        arrays = container.read_arrays()
+        arrays = container.read_arrays(verify=verify)
+        listed = arrays.pop(_LIST, None)
         _warn_of_versions(content, path)
-        decoder = Decoder(arrays, container.budget, device)
+        decoder = Decoder(arrays, container.budget, device, verify=verify)
         model = decoder.decode(content["model"])
         extras = _read_extras(decoder, content["extras"])
         if decoder.unused:
             name = plain(sorted(decoder.unused)[0], 60)
             raise BadContentError(f"its array {name!r} is not used")
-        _check_model(model, container.budget)
-        if summary(model) != content["summary"]:
-            raise BadContentError("its summary describes another model")
+        if verify:
+            _check_model(model, container.budget)
+            _list_classes(content, listed)
+            if summary(model) != content["summary"]:
+                raise BadContentError("its summary describes another model")
         return ModelFile(model, content["about"], extras, _described(container, content))
 
 
@@ -288,7 +311,16 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
         If the file is not a model file, its header is damaged, or it needs a newer version.
     """
     with _errors_named(path), open_file(Path(path)) as container:
-        return _described(container, _content(container))
+        content = _content(container)
+        if _LIST in container.arrays():
+            _list_classes(content, container.tensors.get_tensor(_LIST))
+        return _described(container, content)
+
+
+def _list_classes(content: dict[str, Any], text: NDArray[Any] | None) -> None:
+    """Insert a list of many classes into the summary."""
+    if text is not None and isinstance(content["summary"], dict):
+        content["summary"]["classes"] = read_json(text.tobytes().decode(), "its list of classes")
 
 
 def _as_read(node: Any, encoder: Encoder) -> Any:
@@ -361,7 +393,7 @@ def _check_model(model: Any, budget: Budget) -> None:
     except NotFittedError:
         raise BadContentError(f"its {type(model).__name__} is not fitted") from None
     scorer = model.class_scorer_
-    if not set(model.seen_classes_.tolist()) <= set(scorer.labels.tolist()):
+    if not is_among(model.seen_classes_, scorer.labels).all():
         raise BadContentError("it does not describe all of its seen classes")
     n_classes = len(scorer.labels)
     if n_classes < 2 or scorer.parameters.shape[0] != n_classes:

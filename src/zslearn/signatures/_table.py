@@ -8,18 +8,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from enum import Enum
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.utils import gen_batches
 
 from zslearn._utils._array import Floats, is_foreign, to_numpy, unit_rows
 from zslearn._utils._messages import (
+    composed,
     did_you_mean,
-    look_alikes,
     name_near_misses,
-    name_pairs,
     name_problem,
     name_some,
     normal_form,
@@ -50,6 +51,9 @@ from zslearn.signatures._views import (
     refuse_partial_views,
 )
 
+if TYPE_CHECKING:
+    from zslearn.signatures._described import DescribedTables
+
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
 
@@ -60,6 +64,10 @@ def label_array(values: Iterable[Any], where: str) -> NDArray[Any]:
         kind = values.dtype.kind
         if kind in "biuU" or (kind == "f" and not np.isnan(values).any()):
             return values
+    if isinstance(values, (pd.Index, pd.Series)) and not isinstance(values, pd.MultiIndex):
+        array = values.to_numpy()
+        if array.dtype.kind in "biu" or set(map(type, array)) == {str}:
+            return array.astype(str) if array.dtype.kind == "O" else array
     items = list(map(_plain_label, values))
     missing = next((place for place, value in enumerate(items) if is_missing(value)), None)
     if missing is not None:
@@ -153,6 +161,31 @@ def labels_like(labels: NDArray[Any], others: NDArray[Any], whose: str, where: s
             f"{name_some(changed)}."
         )
     return cast
+
+
+def is_ascii(labels: NDArray[Any]) -> bool:
+    """Whether all labels consist of ASCII characters."""
+    codes = np.ascontiguousarray(labels).view(np.uint32)
+    return not len(codes) or bool(codes.max() < 128)
+
+
+def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
+    """Whether each label is among some classes."""
+    members = to_numpy(classes)
+    if label_kind(labels) != label_kind(members) or "O" in (labels.dtype.kind, members.dtype.kind):
+        known = set(members.tolist())
+        return np.asarray([label in known for label in labels.tolist()], dtype=bool)
+    return find_sorted(labels, np.unique(members)) >= 0
+
+
+def find_sorted(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.intp]:
+    """Position of each value in a sorted array, −1 if it is not there."""
+    if not len(known):
+        return np.full(len(values), -1)
+    with np.errstate(invalid="ignore"):
+        # A wider type would convert the whole array.
+        at = np.searchsorted(known, values.astype(known.dtype))
+    return np.where(known.take(at, mode="clip") == values, at, -1)
 
 
 def indexed_by_label(table: Any, label: str | None = None) -> Any:
@@ -252,14 +285,17 @@ def _mapping_as_frame(
 
 
 def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
-    """Convert a table of signatures to float64; raise on text, missing and infinite values."""
+    """Convert a table of signatures to floats; raise on text, missing and infinite values."""
     frame = numeric_columns(frame, where)
     if others := not_numbers(frame):
         advice = ""
         if isinstance(frame.index, pd.RangeIndex):
             advice = f" If {others[0]!r} holds the labels, use signatures.set_index({others[0]!r})."
         refuse_text(frame, where, advice)
-    array: Floats = frame.to_numpy(dtype=np.float64, na_value=np.nan)
+    # What is given in single precision is kept in it; `in_units` computes in double precision.
+    is_single = all(dtype == np.float32 for dtype in frame.dtypes)
+    dtype = np.float32 if is_single else np.float64
+    array: Floats = frame.to_numpy(dtype=dtype, na_value=np.nan)
     refuse_missing(frame, array, where)
     return array
 
@@ -275,7 +311,7 @@ def sorted_rows(frame: pd.DataFrame, where: str) -> tuple[NDArray[Any], Floats]:
             f"{where} describes {name_some(repeated.tolist())} more than once; keep one row per "
             "class."
         )
-    if labels.dtype.kind == "U":
+    if labels.dtype.kind == "U" and not is_ascii(labels):
         refuse_equal_labels(labels.tolist(), where)
     return ordered, finite_numbers(frame, where)[order]
 
@@ -318,7 +354,8 @@ class SignatureTable:
     labels : ndarray of shape (n_classes,)
         Sorted labels without duplicates.
     arrays : tuple of ndarray of shape (n_classes, n_attributes of the view)
-        Finite values in float64; a class that lacks the view has a row of NaN.
+        Finite values, in single precision if they were given so; a class that lacks the view has
+        a row of NaN.
     columns : tuple of (tuple or None)
         Attribute names of each view, if any.
     names : tuple of str
@@ -382,12 +419,11 @@ class SignatureTable:
             table = signatures
         else:
             table = cls.read(signatures, seen)
-            table._check_not_transposed(seen.tolist())
+            table._check_not_transposed(seen)
         table = table.with_labels_like(seen, "y")
-        known, wanted = dict.fromkeys(table.labels.tolist()), dict.fromkeys(seen.tolist())
-        missing = [label for label in wanted if label not in known]
+        missing = seen[~is_among(seen, table.labels)].tolist()
         if missing:
-            spare = [label for label in known if label not in wanted]
+            spare = table.labels[~is_among(table.labels, seen)].tolist()
             near = name_near_misses(missing, spare, unknown_in="y", known_in="signatures")
             raise ValueError(
                 f"{len(missing)} of the {len(seen)} classes in y have no signature: "
@@ -396,34 +432,31 @@ class SignatureTable:
         return table
 
     @classmethod
-    def from_new(cls, signatures: Any, known: SignatureTable, like: Any = None) -> SignatureTable:
+    def from_new(cls, signatures: Any, known: DescribedTables, like: Any = None) -> SignatureTable:
         """Read the signatures passed to `add_classes`, with the attributes of `known`.
 
         Attributes that are not given are copied from `like`, a class of `known`.
         """
-        if known.indicators:
+        schema = known.first
+        if schema.indicators:
             raise ValueError(
                 "The model was fitted without signatures, so that no class can be added. Fit again "
                 "with signatures= for the classes in y."
             )
         if like is not None or _holds_mappings(signatures):
-            signatures = known.rows_by_name(signatures, like)
+            signatures = schema.rows_by_name(signatures, *_defaults(known, like))
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
-        table = table.with_labels_like(known.labels, "the fitted classes")
-        described = set(known.labels.tolist())
-        repeated = [label for label in table.labels.tolist() if label in described]
+        table = table.with_labels_like(schema.labels, "the fitted classes")
+        repeated = table.labels[known.find(table.labels) >= 0].tolist()
         if repeated:
             raise ValueError(
                 f"The model already has the classes {name_some(repeated)}; add_classes accepts "
                 "only new ones. Remove classes without training samples with remove_classes first, "
                 "or fit again."
             )
-        refuse_equal_labels(
-            [*known.labels.tolist(), *table.labels.tolist()], "signatures, with the fitted classes,"
-        )
         refuse_unusable_names(table.labels.tolist(), "signatures")
-        known._warn_of_look_alikes(table.labels, "add_classes describes")
-        return table.aligned_with(known)
+        known.check_labels(table.labels, "add_classes describes")
+        return table.aligned_with(schema)
 
     @classmethod
     def read(
@@ -503,11 +536,11 @@ class SignatureTable:
                 "remove them, or use GaussianEXEM, which compares classes by their common views."
             )
 
-    def _check_not_transposed(self, seen: list[Any]) -> None:
+    def _check_not_transposed(self, seen: NDArray[Any]) -> None:
         """Raise if the columns of a view, and not its rows, are the training classes."""
-        if set(seen) <= set(self.labels.tolist()):
+        if is_among(seen, self.labels).all():
             return
-        wanted, rows = _normal_forms(seen), _normal_forms(self.labels.tolist())
+        wanted, rows = _normal_forms(seen.tolist()), _normal_forms(self.labels.tolist())
         for name, columns in zip(self.names, self.columns, strict=True):
             n_columns = len(wanted & _normal_forms(columns or ()))
             if n_columns > max(len(wanted & rows), len(wanted) // 2):
@@ -546,7 +579,7 @@ class SignatureTable:
             names += [f"{view}: {name}" if view else name for name in of_view]
         return names
 
-    def rows_by_name(self, signatures: Any, like: Any = None) -> Any:
+    def rows_by_name(self, signatures: Any, *defaults: float) -> Any:
         """Convert values given by attribute name to signatures; see :meth:`from_new`."""
         signatures = indexed_by_label(signatures)
         if isinstance(signatures, pd.DataFrame):
@@ -560,15 +593,7 @@ class SignatureTable:
                 "a DataFrame with some of the columns."
             )
         names = self.attribute_names()
-        defaults: dict[Any, float] = {}
-        if like is not None:
-            labels = self.labels.tolist()
-            if like not in labels:
-                raise ValueError(
-                    f"like={like!r} is not a class of the model.{did_you_mean(like, labels)}"
-                )
-            of_like = np.concatenate([array[labels.index(like)] for array in self.arrays])
-            defaults = dict(zip(names, of_like.tolist(), strict=True))
+        of_like = dict(zip(names, defaults, strict=False))
         rows = []
         for label, row in given:
             unknown = [name for name in row if name not in names]
@@ -577,7 +602,7 @@ class SignatureTable:
                     f"{label!r} is described by the attribute {unknown[0]!r}, which the signatures "
                     f"given to fit do not have.{did_you_mean(unknown[0], names)}"
                 )
-            values = {**defaults, **row}
+            values = {**of_like, **row}
             missing = [name for name in names if name not in values]
             if missing:
                 raise ValueError(
@@ -590,37 +615,13 @@ class SignatureTable:
         arrays = tuple(np.split(np.asarray(rows), ends, axis=1))
         return replace(self, labels=described, arrays=arrays).as_user()
 
-    def union(self, other: SignatureTable) -> SignatureTable:
-        """Merge two tables of different classes, sorted by label."""
-        labels = np.concatenate([self.labels, other.labels])
-        order = np.argsort(labels, kind="stable")
-        place = np.empty_like(order)
-        place[order] = np.arange(len(order))
-        arrays = []
-        for a, b in zip(self.arrays, other.arrays, strict=True):
-            both = np.empty((len(order), a.shape[1]), dtype=np.result_type(a, b))
-            both[place[: len(a)]], both[place[len(a) :]] = a, b
-            arrays.append(both)
-        return replace(self, labels=labels[order], arrays=tuple(arrays))
-
-    def with_undescribed(self, labels: NDArray[Any]) -> SignatureTable:
-        """Add classes without a description, whose signatures are zeros."""
-        if not len(labels):
-            return self
+    def undescribed(self, labels: NDArray[Any]) -> SignatureTable:
+        """Classes without a description, whose signatures are zeros, in the form of this table."""
         refuse_unusable_names(labels.tolist(), "y")
-        self._warn_of_look_alikes(labels, "y names")
         arrays = tuple(np.zeros((len(labels), a.shape[1]), dtype=a.dtype) for a in self.arrays)
-        return self.union(replace(self, labels=labels, arrays=arrays))
+        return replace(self, labels=labels, arrays=arrays)
 
-    def _warn_of_look_alikes(self, labels: NDArray[Any], what: str) -> None:
-        """Warn of new labels that look the same as existing ones but differ."""
-        pairs = look_alikes(labels.tolist(), self.labels.tolist())
-        if pairs:
-            warn_user(
-                f"{what} classes that look like existing ones but differ: {name_pairs(pairs)}."
-            )
-
-    def subset(self, rows: NDArray[np.intp]) -> SignatureTable:
+    def subset(self, rows: NDArray[np.intp] | slice) -> SignatureTable:
         """Select rows by ascending positions."""
         arrays = tuple(array[rows] for array in self.arrays)
         return replace(self, labels=self.labels[rows], arrays=arrays)
@@ -653,29 +654,61 @@ class SignatureTable:
 
     def positions(self, labels: NDArray[Any]) -> NDArray[np.intp]:
         """Return the row numbers of labels, all of which must exist."""
-        where = {label: i for i, label in enumerate(self.labels.tolist())}
-        return np.asarray([where[label] for label in labels.tolist()], dtype=np.intp)
+        found = find_sorted(np.asarray(labels), self.labels)
+        if (found < 0).any():
+            raise KeyError(np.asarray(labels)[found < 0].tolist()[0])
+        return found
+
+    @cached_property
+    def form_keys(self) -> NDArray[np.uint64]:
+        """Sorted hashes of the labels, equal for labels that differ in case, space or form only."""
+        return np.sort(form_keys(self.labels))
+
+    @cached_property
+    def _unit_products(self) -> tuple[Floats, NDArray[np.intp]]:
+        """Products of the rows at unit length with a random vector, ascending, and their order."""
+        rows = gen_batches(len(self.labels), _BATCH)
+        products = np.concatenate([_products(self.unit_rows(part)) for part in rows])
+        order = np.argsort(products, kind="stable")
+        return products[order], order
+
+    def unit_rows(self, rows: Any) -> list[Floats]:
+        """Some rows at unit length, of each view with a weight."""
+        views = zip(self.subset(rows).in_units(), self.weights, strict=True)
+        return [unit_rows(array) for array, weight in views if weight > 0]
+
+    def equal_pairs(self, other: SignatureTable | None = None) -> list[tuple[Any, Any]]:
+        """Pairs of labels with equal signatures of unit length, within or between tables.
+
+        The second label is of `other`. Each row is compared with one row, or with all of the other
+        table. `read` has already warned of signatures that are zero, which are left out.
+        """
+        (products, order), tolerance = self._unit_products, 1e-9 * self.n_attributes
+        second = self if other is None else other
+        if other is None:
+            at = np.flatnonzero(np.diff(products) <= tolerance)
+            rows = np.sort(np.column_stack([order[at], order[at + 1]]), axis=1)
+        else:
+            values, others = other._unit_products
+            low = np.searchsorted(products, values - tolerance)
+            counts = np.searchsorted(products, values + tolerance, side="right") - low
+            at = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+            rows = np.column_stack([order[at], np.repeat(others, counts)])
+        is_same = _are_equal(self.unit_rows(rows[:, 0]), second.unit_rows(rows[:, 1]))
+        rows = rows[is_same]
+        is_described = np.any([array[rows[:, 0]].any(axis=1) for array in self.arrays], axis=0)
+        pairs = sorted(map(tuple, rows[is_described].tolist()))
+        return [(self.labels[i].item(), second.labels[j].item()) for i, j in pairs]
 
     def warn_equal_signatures(self) -> None:
         """Warn of classes whose signatures of unit length are equal, and thus indistinguishable."""
-        # `read` has already warned of signatures that are zero.
-        is_described = np.any([array.any(axis=1) for array in self.arrays], axis=0)
-        views = zip(self.in_units(), self.weights, strict=True)
-        rows = [unit_rows(array) for array, weight in views if weight > 0]
-        pairs = [pair for pair in equal_rows(rows) if is_described[pair[0]]]
-        if pairs:
-            equal = [(self.labels[i].item(), self.labels[j].item()) for i, j in pairs]
-            pairs_of = "pair" if len(equal) == 1 else "pairs"
-            warn_user(
-                f"{len(equal)} {pairs_of} of classes cannot be distinguished, because their "
-                f"normalised signatures are equal: {name_some(equal)}."
-            )
+        warn_of_equal(self.equal_pairs())
 
     def with_units(self, seen: NDArray[np.intp]) -> SignatureTable:
         """Compute the offset and scale of columns from the rows of the seen classes."""
         units: list[Floats | None] = []
         for array, scaling in zip(self.arrays, self.scalings, strict=False):
-            rows = array[seen]
+            rows = array[seen].astype(np.float64, copy=False)
             rows = rows[~np.isnan(rows).all(axis=1)]  # drop classes that lack the view
             units.append(units_of(rows, scaling) if scaling and len(rows) else None)
         return replace(self, units=tuple(units))
@@ -696,12 +729,12 @@ class SignatureTable:
     def in_units(self) -> tuple[Floats, ...]:
         """Return the rows of each view, scaled by the units of the seen classes, if any."""
         units = self.units or (None,) * len(self.arrays)
-        return tuple(in_units(array, unit) for array, unit in zip(self.arrays, units, strict=True))
+        doubles = (array.astype(np.float64, copy=False) for array in self.arrays)
+        return tuple(in_units(array, unit) for array, unit in zip(doubles, units, strict=True))
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Return the median distance in each view between the given rows at unit length."""
-        views = [array[rows] for array in self.in_units()]
-        views = [array[~np.isnan(array).all(axis=1)] for array in views]
+        views = [array[~np.isnan(array).all(axis=1)] for array in self.subset(rows).in_units()]
         return tuple(median_distance(unit_rows(array)) if len(array) else 1.0 for array in views)
 
     def normalized(self, scales: tuple[float, ...], *, keep_views: bool) -> Floats | SignatureViews:
@@ -721,6 +754,17 @@ class SignatureTable:
         roots = np.sqrt(self.gamma_factors).tolist()
         scaled = tuple(root * array for root, array in zip(roots, arrays, strict=True))
         return SignatureViews(scaled, self.weights)
+
+
+def _defaults(known: DescribedTables, like: Any) -> list[float]:
+    """The values of all attributes of a described class; empty without one."""
+    if like is None:
+        return []
+    found = known.rows(like)
+    if found is None:
+        suggestion = did_you_mean(like, known.labels.tolist())
+        raise ValueError(f"like={like!r} is not a class of the model.{suggestion}")
+    return [float(value) for array in found for value in array]
 
 
 def _number(value: Any, attribute: Any, label: Any) -> float:
@@ -752,22 +796,77 @@ def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
     return spread
 
 
+#: Number of rows that are normalised at a time.
+_BATCH = 1 << 14
+
+
 def equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
     """Find pairs of rows that are equal up to rounding, each row with one equal row."""
-    rng = np.random.default_rng(0)
-    # Equal rows have equal products with a random vector; the rows of missing views are NaN.
-    products = np.zeros(len(arrays[0]))
-    for array in arrays:
-        products += np.nan_to_num(array @ rng.random(array.shape[1]))
+    products = _products(arrays)
     order = np.argsort(products, kind="stable")
     near = np.flatnonzero(np.diff(products[order]) <= 1e-9 * sum(a.shape[1] for a in arrays))
     rows = np.sort(np.column_stack([order[near], order[near + 1]]), axis=1)
-    differ = np.zeros(len(rows), dtype=bool)
+    pairs = ([array[rows[:, side]] for array in arrays] for side in (0, 1))
+    return sorted(map(tuple, rows[_are_equal(*pairs)].tolist()))
+
+
+def _products(arrays: Sequence[Floats]) -> Floats:
+    """Products of rows with a random vector: equal for equal rows; missing views count as zeros."""
+    rng = np.random.default_rng(0)
+    products = np.zeros(len(arrays[0]))
     for array in arrays:
-        first, second = array[rows[:, 0]], array[rows[:, 1]]
-        is_same = np.isclose(first, second, rtol=0, atol=1e-10, equal_nan=True)
-        differ |= ~is_same.all(axis=1)
-    return sorted(map(tuple, rows[~differ].tolist()))
+        products += np.nan_to_num(array @ rng.random(array.shape[1]))
+    return products
+
+
+def _are_equal(first: Sequence[Floats], second: Sequence[Floats]) -> NDArray[np.bool_]:
+    """Whether rows are equal up to rounding in all views."""
+    same = (
+        np.isclose(a, b, rtol=0, atol=1e-10, equal_nan=True).all(axis=1)
+        for a, b in zip(first, second, strict=True)
+    )
+    return np.logical_and.reduce(list(same))
+
+
+def warn_of_equal(pairs: Sequence[tuple[Any, Any]]) -> None:
+    """Warn of pairs of classes with equal signatures."""
+    if pairs:
+        pairs_of = "pair" if len(pairs) == 1 else "pairs"
+        warn_user(
+            f"{len(pairs)} {pairs_of} of classes cannot be distinguished, because their "
+            f"normalised signatures are equal: {name_some(pairs)}."
+        )
+
+
+def form_keys(labels: NDArray[Any]) -> NDArray[np.uint64]:
+    """Hashes of labels, equal for strings that differ in case, spaces or Unicode form only."""
+    if labels.dtype.kind != "U":
+        return np.empty(0, dtype=np.uint64)
+    keys = [_form_keys(labels[part]) for part in gen_batches(len(labels), _BATCH)]
+    return np.concatenate(keys)
+
+
+def _form_keys(labels: NDArray[Any]) -> NDArray[np.uint64]:
+    width = max(1, labels.dtype.itemsize // 4)
+    codes = np.ascontiguousarray(labels).view(np.uint32).reshape(len(labels), -1).T
+    # Case folding makes a letter at most three letters.
+    factors = np.random.default_rng(0).integers(1 << 62, size=3 * width, dtype=np.uint64) * 2 + 1
+    keys = np.zeros(len(labels), dtype=np.uint64)
+    # Letters of ASCII with single spaces between words need no Python string.
+    is_plain, after_space = np.ones(len(labels), dtype=bool), np.ones(len(labels), dtype=bool)
+    for code, factor in zip(codes, factors, strict=False):
+        is_space = code == ord(" ")
+        is_plain &= (code < 128) & ((code > 32) | (code == 0) | is_space)
+        is_plain &= ~(after_space & (is_space | (code == 0)))
+        after_space = is_space
+        is_upper = (code >= ord("A")) & (code <= ord("Z"))
+        keys += np.where(is_upper, code + 32, code) * factor
+    is_plain &= ~after_space
+    for place in np.flatnonzero(~is_plain).tolist():
+        form = " ".join(composed(str(labels[place])).split()).casefold()
+        letters = np.frombuffer(form.encode("utf-32-le", "surrogatepass"), np.uint32)
+        keys[place] = (letters * factors[: len(letters)]).sum(dtype=np.uint64)
+    return keys
 
 
 def _normal_forms(names: Iterable[Any]) -> set[str]:

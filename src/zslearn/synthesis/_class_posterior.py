@@ -36,9 +36,9 @@ import array_api_compat as compat
 import numpy as np
 from numpy.typing import NDArray
 
-from zslearn._scoring._scorer import is_among
 from zslearn._utils._array import Array, Floats
 from zslearn._utils._saved import Saved, saved_part, saves
+from zslearn.signatures._table import is_among
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._gaussian_process import ClassGaussians, ClassPrior
 from zslearn.synthesis._unlabelled import (

@@ -16,6 +16,7 @@ from zslearn.base._class_statistics import ClassStatistics, weighted_samples
 from zslearn.base._classifier import AcceptsSampleWeight, ZeroShotClassifier
 from zslearn.base._streams import check_block_labels, stream_samples
 from zslearn.base._training import Training
+from zslearn.signatures._described import DescribedTables
 from zslearn.signatures._table import SignatureTable, label_array
 
 
@@ -222,4 +223,4 @@ def _join_tables(known: SignatureTable, new: SignatureTable) -> SignatureTable:
                 f"The signature of {name_some(labels)} differs from the one given earlier. Call "
                 "fit to change a signature."
             )
-    return known.union(new.subset(np.flatnonzero(~again)))
+    return DescribedTables((known, new.subset(np.flatnonzero(~again)))).table

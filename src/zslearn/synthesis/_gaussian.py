@@ -23,7 +23,7 @@ from sklearn.utils._param_validation import Interval, StrOptions
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from zslearn._scoring._embedding import EmbeddedRows, Embedding
-from zslearn._scoring._scorer import ClassScorer, find_classes, is_among
+from zslearn._scoring._scorer import ClassScorer, find_classes
 from zslearn._utils._array import (
     Array,
     Floats,
@@ -42,7 +42,7 @@ from zslearn.base._predictor import Fitted
 from zslearn.base._streams import needs_rows, read_blocks
 from zslearn.base._training import Training
 from zslearn.calibration._folds import DEFAULT_UNLABELLED_WEIGHT
-from zslearn.signatures._table import SignatureTable, labels_like, sample_labels
+from zslearn.signatures._table import SignatureTable, is_among, labels_like, sample_labels
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._adaptation_trial import Adaptation, TrialImages, accepted_weight
 from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
@@ -417,22 +417,25 @@ class GaussianEXEM(LearnsFromStatistics):
 
         def add(changed: Self) -> None:
             described, before = changed._described, changed.posterior_
-            table = described.table
+            tables = described.tables
             if signatures is not None:
-                table = table.union(SignatureTable.from_new(signatures, table))
-            undescribed = np.setdiff1d(labels, table.labels)
-            table = table.with_undescribed(undescribed)
+                tables = tables.added(SignatureTable.from_new(signatures, tables))
+            undescribed = np.unique(labels[tables.find(labels) < 0])
+            if len(undescribed):
+                tables.check_labels(undescribed, "y names")
+                tables = tables.added(tables.first.undescribed(undescribed))
             changed.posterior_ = before.with_samples(prepared, labels, undescribed)
-            if len(table.labels) > len(described.table.labels):
-                changed._describe(table)
+            if tables is not described.tables:
+                changed._describe(tables.table)
                 return
+            if len(changed.posterior_.columns) > len(before.columns):
+                parameters = changed.posterior_.realigned(described.parameters, before)
+                described = type(described)(described.table, parameters)
             # The parameters of all other classes stay the same.
-            rows = table.positions(np.unique(labels))
-            parameters = changed.posterior_.realigned(described.parameters, before)
-            parameters[rows] = changed.synthesize(
-                changed._normalized(table.subset(rows)), table.labels[rows]
-            )
-            changed._described = type(described)(table, parameters)
+            classes = np.unique(labels)
+            table = described.tables.subset(described.tables.find(classes))
+            made = changed.synthesize(changed._normalized(table), classes)
+            changed._described = described.without(classes).with_classes(table, made)
 
         return self._change(add)
 
@@ -481,7 +484,7 @@ class GaussianEXEM(LearnsFromStatistics):
                     "remove_classes to remove the class."
                 )
             table = changed._described.table
-            changed._describe(table, changed._normalized(table))
+            changed._describe(table, checked=True)
 
         return self._change(remove)
 
@@ -659,16 +662,16 @@ class GaussianEXEM(LearnsFromStatistics):
 
     # Classes and scores
 
-    def _remove(self, labels: NDArray[Any], kept: NDArray[np.intp]) -> None:
+    def _remove(self, labels: NDArray[Any]) -> None:
         """Remove classes with their samples."""
         before = self.posterior_
         self.posterior_ = before.without_classes(labels)
         if len(self.posterior_.columns) == len(before.columns):
-            super()._remove(labels, kept)
+            super()._remove(labels)
         else:
             # The embedding has fewer columns, and every class fewer parameters.
-            table = self._described.table.subset(kept)
-            self._describe(table, self._normalized(table))
+            table = self._described.without(labels).table
+            self._describe(table, checked=True)
 
     def _signatures_so_far(self) -> SignatureTable:
         table = super()._signatures_so_far()
