@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import warnings
 
 import numpy as np
@@ -787,3 +788,17 @@ def test_examples_are_taken_back(many_classes, wrap):
     model.add_examples(X[:1], ["by images alone"])
     with pytest.raises(ValueError, match="has no signature and would"):
         model.remove_examples(X[:1], ["by images alone"])
+
+
+def test_examples_of_all_classes_at_once(tiny):
+    model = GaussianEXEM().fit(tiny.X_train, tiny.y_train, signatures=tiny.signatures)
+    one_by_one = copy.deepcopy(model)
+    rows = [np.flatnonzero(tiny.y == label)[0] for label in model.classes_]
+    X, y = tiny.X[rows], tiny.y[rows]
+    model.add_examples(X, y)
+    for i in range(len(rows)):
+        one_by_one.add_examples(X[i : i + 1], y[i : i + 1])
+    assert model.classes_.tolist() == one_by_one.classes_.tolist()
+    np.testing.assert_allclose(
+        model.decision_function(tiny.X), one_by_one.decision_function(tiny.X), rtol=1e-6, atol=1e-9
+    )

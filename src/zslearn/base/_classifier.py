@@ -123,11 +123,13 @@ class _Described:
         return identical_rows(self.parameters, keys[order])
 
     def with_classes(self, new: SignatureTable, parameters: Array) -> Self:
-        """Describe further classes."""
+        """Describe further classes, or replace described ones."""
+        known = self.tables.find(new.labels)
+        tables = self.tables.without(known[known >= 0]).added(new)
         xp, dtype = compat.array_namespace(parameters), self.chunks[0].parameters.dtype
         if compat.is_numpy_array(parameters):
             parameters = xp.astype(parameters, dtype, copy=False)
-        return self._of(self.tables.added(new), (*self.chunks, _Chunk(parameters)))
+        return self._of(tables, (*self.chunks, _Chunk(parameters)))
 
     def without(self, labels: NDArray[Any]) -> Self:
         """Remove classes."""

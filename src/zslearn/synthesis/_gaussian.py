@@ -435,7 +435,7 @@ class GaussianEXEM(LearnsFromStatistics):
             classes = np.unique(labels)
             table = described.tables.subset(described.tables.find(classes))
             made = changed.synthesize(changed._normalized(table), classes)
-            changed._described = described.without(classes).with_classes(table, made)
+            changed._described = described.with_classes(table, made)
 
         return self._change(add)
 
