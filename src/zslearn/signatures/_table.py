@@ -6,7 +6,7 @@ Signatures may be a pandas or polars DataFrame, a mapping, an array, or several 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -381,6 +381,10 @@ class SignatureTable:
     indicators: bool = False
     scalings: tuple[str | None, ...] = ()
     units: tuple[Floats | None, ...] = ()
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields alone, since another thread may be adding what it computed from them."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def n_attributes(self) -> int:
