@@ -349,6 +349,7 @@ def _effects_alone(
         bias=None,
         precedence=None,
         temperature=None,
+        same_as=None,
     )
     scores = np.asarray(to_numpy(plain_scorer.scores(images)), dtype=np.float64)
     return scores[:, :1] - scores[:, 1:]
