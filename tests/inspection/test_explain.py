@@ -12,7 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from zslearn.base._meta import as_zero_shot
-from zslearn.baselines import COSTA, ESZSL, HAT, ConSE, LatEm
+from zslearn.baselines import COSTA, DAP, ESZSL, HAT, ConSE, LatEm
 from zslearn.calibration import CalibratedStacking, NoneOfThese
 from zslearn.datasets import make_zero_shot
 from zslearn.inspection import TrainingPictures, explain
@@ -290,3 +290,14 @@ def test_edge_cases_and_errors(data):
         explain(StandardScaler(), data.X_test_unseen)
     (why,) = explain(_fit(ESZSL(), data), data.X_test_unseen[:1], k=0)
     assert why.built_from == why.attributes == why.pictures == ()
+
+
+def test_models_with_identical_classes(data):
+    signatures = pd.concat([data.signatures, data.signatures.iloc[:1].rename(index=str.upper)])
+    several, plain = _fit(DAP(), data, signatures), _fit(DAP(), data)
+    X, options = data.X_test_unseen[:3], {"classes": data.unseen_classes, "k": 2}
+    pairs = zip(explain(several, X, **options), explain(plain, X, **options), strict=True)
+    for why, expected in pairs:
+        assert why.predicted.label == expected.predicted.label
+        effects = [[effect.effect for effect in x.attributes] for x in (why, expected)]
+        np.testing.assert_allclose(*effects, rtol=1e-6)
