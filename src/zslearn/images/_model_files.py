@@ -72,10 +72,10 @@ def save_fitted(
         Name of the method.
     """
     features = {key: samples.about[key] for key in _RECORD if key in samples.about}
-    columns = model.columns_ if isinstance(model, TableClassifier) else None
+    columns = getattr(model, "used_columns_", None)
     if columns is not None and isinstance(samples.X, pd.DataFrame):
         # Columns that are dropped need not be in further tables.
-        used = [column.name for column in columns.columns_ if column.outputs]
+        used = [column.name for column in columns]
         features |= {"columns": used, "n_features": len(used)}
         table = samples.X.set_axis([str(name) for name in samples.X.columns], axis=1)[used]
         samples = replace(samples, X=table, digests=row_digests(table))
