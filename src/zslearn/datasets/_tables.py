@@ -204,7 +204,7 @@ def load_table(
     unseen_set = {*y[indices["test_unseen"]].tolist(), *unseen}
     preparation = names = None
     if isinstance(described, pd.DataFrame):
-        with _errors_named(f"{name}: signatures"):
+        with _errors_named(name):
             attributes, described = prepare_classes(described, seen, always=False)
         _warn_of_preparation(attributes, f"{name}: signatures")
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
@@ -226,10 +226,11 @@ def load_table(
         _refuse_row_numbers(X, name)
         _warn_of_label_codes(X, y, name)
     if len(X.shape) == 2 and (scaling := _chosen_scaling(X, names, feature_scaling, name, train)):
-        units = units_of(np.asarray(X[train], np.float64), scaling)
         if preparation is not None:
             preparation = preparation._changed(scaling=scaling)._set_units(X[train])
             units = preparation._units
+        else:
+            units = units_of(np.asarray(X[train], np.float64), scaling)
         X = in_units(X, units)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
