@@ -207,6 +207,17 @@ def test_columns_that_predictions_need(data, tables, model):
     assert not hasattr(TableClassifier(), "used_columns_")
 
 
+def test_text_among_numbers_is_reported_once(data):
+    table = pd.DataFrame(data.X_train).add_prefix("sensor ").astype({"sensor 0": str})
+    table.loc[3, "sensor 0"] = "odd"
+    with pytest.warns(UserWarning, match="'sensor 0' holds numbers except for 'odd'") as warned:
+        model = TableClassifier(ESZSL()).fit(table, data.y_train, signatures=data.signatures)
+    assert len(warned) == 1
+    with pytest.warns(UserWarning, match="'sensor 0' holds numbers except for 'odd'") as warned:
+        model.predict(table)
+    assert len(warned) == 1
+
+
 def test_missing_values_of_arrays_are_medians(data):
     X, few = data.X_train.copy(), data.X_test_unseen.copy()
     X[::7, 3], few[:, 5] = np.nan, np.nan

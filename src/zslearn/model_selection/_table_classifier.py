@@ -29,7 +29,7 @@ from zslearn._utils._array import (
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import no_user_warnings, warn_user
+from zslearn._utils._messages import each_warning_once, no_user_warnings, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import (
     SCALING,
@@ -137,6 +137,7 @@ class TableChoices:
         default_factory=dict, init=False
     )
 
+    @each_warning_once()
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
