@@ -182,6 +182,7 @@ def read_samples(
     label: str | None = None,
     drop: Collection[str] = (),
     columns: Sequence[str] | None = None,
+    decimal_commas: Iterable[str] = (),
     id_column: str | None = None,
     described: Iterable[Any] | None = None,
     described_in: str = "the description",
@@ -195,7 +196,7 @@ def read_samples(
     source : path
         A ``.npz`` file of features, a table (``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet``) of
         features and labels, or images: a folder, or a ``.csv`` table of paths and labels.
-    label, drop, columns, id_column
+    label, drop, columns, decimal_commas, id_column
         See :func:`load_features`; for tables of features.
     described : iterable of labels, optional
         The described classes. Other labels are rejected before any feature is computed.
@@ -225,7 +226,14 @@ def read_samples(
             raise ValueError(f"{name}= is for images; {plain(source)} holds features.")
     checks: dict[str, Any] = {"described_in": described_in, "leave_out": leave_out}
     if has_features:
-        samples = load_features(path, label=label, drop=drop, columns=columns, id_column=id_column)
+        samples = load_features(
+            path,
+            label=label,
+            drop=drop,
+            columns=columns,
+            decimal_commas=decimal_commas,
+            id_column=id_column,
+        )
         if described is None:
             return samples
         labels = check_labels(samples.y, described, row_noun=samples.row_noun, **checks)

@@ -77,6 +77,7 @@ def save_fitted(
         # Columns that are dropped need not be in further tables.
         used = [column.name for column in columns]
         features |= {"columns": used, "n_features": len(used)}
+        features["decimal_commas"] = [column.name for column in columns if column.decimal == ","]
         table = samples.X.set_axis([str(name) for name in samples.X.columns], axis=1)[used]
         samples = replace(samples, X=table, digests=row_digests(table))
     kept = samples.take(_thinned(samples))
@@ -203,7 +204,9 @@ def features_for_model(
         label = own_label if label is None and isinstance(own_label, str) else label
         if id_column is None and isinstance(expected.get("id"), str):
             id_column = expected["id"]
-        return read_samples(path, label=label, columns=columns, id_column=id_column, **known)
+        commas = expected.get("decimal_commas")
+        known |= {"columns": columns, "decimal_commas": commas if isinstance(commas, list) else ()}
+        return read_samples(path, label=label, id_column=id_column, **known)
     known |= {"label": label, "id_column": id_column}
     if path.suffix == ".npz":
         samples = read_samples(path, weights=weights, **known, **options)
