@@ -423,3 +423,24 @@ def test_large_models_are_mapped_and_opened_without_reading(labels, verify, tmp_
     path.write_bytes(content)
     with pytest.raises(persistence.ModelFileError, match="checksum"):
         persistence.load(path)
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_file_that_is_replaced_while_it_is_opened(verify, path, monkeypatch):
+    old, new = fit(ESZSL()), fit(ESZSL(alpha_features=100.0))
+    new.remove_classes(new.unseen_classes_[:1]).add_classes({"other": DATA.signatures.sum()})
+    head = old.class_scorer_.parameters
+    monkeypatch.setattr("zslearn.persistence._container._MIN_MAPPED", head.nbytes)
+    zslearn.save(old, path)
+    successors = [new]
+
+    def open_and_replace(*args, **options):
+        opened = safe_open(*args, **options)
+        if successors:
+            zslearn.save(successors.pop(), path)
+        return opened
+
+    monkeypatch.setattr("zslearn.persistence._container.safe_open", open_and_replace)
+    loaded = zslearn.load(path, verify=verify)
+    assert loaded.classes_.tolist() == new.classes_.tolist()
+    assert_same(loaded, new)
