@@ -450,6 +450,8 @@ class SignatureTable:
         if like is not None or _holds_mappings(signatures):
             signatures = schema.rows_by_name(signatures, *_defaults(known, like))
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
+        if not len(table.labels):
+            raise ValueError("signatures has no rows; describe at least one class.")
         table = table.with_labels_like(schema.labels, "the fitted classes")
         repeated = table.labels[known.find(table.labels) >= 0].tolist()
         if repeated:
@@ -586,7 +588,7 @@ class SignatureTable:
     def rows_by_name(self, signatures: Any, *defaults: float) -> Any:
         """Convert values given by attribute name to signatures; see :meth:`from_new`."""
         signatures = indexed_by_label(signatures)
-        if isinstance(signatures, pd.DataFrame):
+        if isinstance(signatures, pd.DataFrame) and len(signatures):
             _unique_columns(signatures.columns, "signatures")
             given = [(label, dict(row)) for label, row in signatures.iterrows()]
         elif _holds_mappings(signatures, also=pd.Series):
