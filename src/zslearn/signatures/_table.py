@@ -686,7 +686,7 @@ class SignatureTable:
     def equal_pairs(self, other: SignatureTable | None = None) -> list[tuple[Any, Any]]:
         """Pairs of labels with equal signatures of unit length, within or between tables.
 
-        The second label is of `other`. Each row is compared with one row, or with all of the other
+        The second label is of `other`. Each row is compared with one row, or with some of the other
         table. `read` has already warned of signatures that are zero, which are left out.
         """
         (products, order), tolerance = self._unit_products, 1e-9 * self.n_attributes
@@ -698,6 +698,7 @@ class SignatureTable:
             values, others = other._unit_products
             low = np.searchsorted(products, values - tolerance)
             counts = np.searchsorted(products, values + tolerance, side="right") - low
+            counts = np.minimum(counts, _MOST_COMPARED)
             at = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
             rows = np.column_stack([order[at], np.repeat(others, counts)])
         is_same = _are_equal(self.unit_rows(rows[:, 0]), second.unit_rows(rows[:, 1]))
@@ -804,6 +805,8 @@ def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
 
 #: Number of rows that are normalised at a time.
 _BATCH = 1 << 14
+#: Number of rows of another table that may be equal to a row and are compared with it.
+_MOST_COMPARED = 16
 
 
 def equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:
