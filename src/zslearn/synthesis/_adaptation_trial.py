@@ -236,7 +236,8 @@ class TrialImages:
             result = _trial(folds, setting)
             if result is None:
                 return None
-            self.trials[setting] = result
+            # Other threads may be reading the dict.
+            self.trials = {**self.trials, setting: result}
         return self.trials[setting]
 
     def _folds(self, posterior: ClassPosterior, mean_error_weight: float) -> Iterator[Fold]:
