@@ -5,6 +5,7 @@ python benchmarks/bench_adapt.py --cuda         # 1,000,000 images, 1,000 classe
 python benchmarks/bench_adapt.py --sets         # accuracy with six kinds of unlabelled sets
 python benchmarks/bench_adapt.py --tuned        # all test images, tuned for them
 python benchmarks/bench_adapt.py --calibration  # calibration of seen and of unseen classes
+python benchmarks/bench_adapt.py --sets --data FOLDER…  # also further data of `zslearn bench`
 
 `--sets` splits the test images of the unseen classes: one half provides the unlabelled sets, the
 other is scored. Settings are the defaults, with a shrinkage of 0.3. `draw.py` then writes the table
@@ -16,14 +17,21 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from _common import Report, interleaved, seconds
 
-from zslearn.datasets import ZeroShotDataset, load_glyphs, load_xlsa17, make_zero_shot
+from zslearn.datasets import (
+    ZeroShotDataset,
+    load_glyphs,
+    load_table,
+    load_xlsa17,
+    make_zero_shot,
+)
 from zslearn.experiments.analyses._unlabelled import (
     UnlabelledSet,
     adapt_and_score,
@@ -97,7 +105,7 @@ def on_a_gpu(report: Report, n_images: int) -> str:
     return str(torch.cuda.get_device_name())
 
 
-def data_sets() -> Iterator[tuple[str, ZeroShotDataset]]:
+def data_sets(folders: Sequence[Path] = ()) -> Iterator[tuple[str, ZeroShotDataset]]:
     def cub(signatures: str) -> ZeroShotDataset:
         return load_xlsa17("CUB", features="efficientnet_lite0.mat", signatures=signatures)
 
@@ -113,6 +121,8 @@ def data_sets() -> Iterator[tuple[str, ZeroShotDataset]]:
     for seed, (n_seen, n_unseen) in enumerate([(40, 12), (100, 30), (60, 20)]):
         made = make_zero_shot(n_seen, n_unseen, nonlinearity=1.0, random_state=seed)
         yield f"made up {seed + 1}", made
+    for folder in folders:
+        yield folder.name, load_table(folder)
 
 
 def all_images(data: ZeroShotDataset) -> UnlabelledSet:
@@ -213,12 +223,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     for mode in ("cuda", "sets", "tuned", "calibration", "quick"):
         parser.add_argument(f"--{mode}", action="store_true")
+    parser.add_argument("--data", type=Path, nargs="+", default=[], metavar="FOLDER")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     real = {"CUB, attributes", "CUB, sentences", "glyphs"}
     if options.sets:
         report = Report("adapt_sets", "Accuracy gained by kinds of unlabelled sets, in points")
-        for name, data in data_sets():
+        for name, data in data_sets(options.data):
             gains_of(name, data, 2 if options.quick else DRAWS, report)
         report.save()
     elif options.tuned or options.calibration:

@@ -871,7 +871,7 @@ def test_changes_of_chunks_warn_as_a_whole_table_does(problem):
         model.add_classes({"PLAIN": rows.iloc[2] + rows.iloc[3]})
 
 
-def test_many_classes_are_kept_in_single_precision(problem, monkeypatch):
+def test_many_classes_are_kept_in_single_precision(problem, monkeypatch, block_bytes):
     signatures = problem.signatures.astype(np.float32)
     last = problem.unseen_classes[-1:]
     fit = {"X": problem.X_train, "y": problem.y_train, "signatures": signatures.drop(last)}
@@ -879,7 +879,7 @@ def test_many_classes_are_kept_in_single_precision(problem, monkeypatch):
     monkeypatch.setattr("zslearn._scoring._blocks.MAX_DOUBLES", 10)
     monkeypatch.setattr("zslearn.base._classifier.MAX_DOUBLES", 10)
     # Classes are synthesized a few at a time.
-    monkeypatch.setattr("zslearn.base._classifier._SYNTHESIS_BYTES", 1000)
+    block_bytes(1000)
     many = EXEM().fit(**fit).add_classes(signatures.loc[last])
     X = problem.X_test_unseen.astype(np.float64)
     assert few.decision_function(X).dtype == np.float64

@@ -394,3 +394,32 @@ def test_adapt(files, capsys):
     assert main([*words, "--out", "b.zsl"]) == 0
     out = capsys.readouterr().out
     assert ("m.zsl is unchanged" in out) != (files / "b.zsl").exists()
+
+
+@pytest.mark.parametrize(
+    ("cells", "options", "same_as"),
+    [
+        # A thousand, as in the table given to fit.
+        (["1.234", "2.500"], [], [1234, 2500]),
+        # Numbers that cannot have decimal commas, or that are said to have none.
+        (["1.234", "0.5"], [], [1.234, 0.5]),
+        (["1.234", None], [], [1234, np.nan]),
+        (["1.234", "2.500"], ["--decimal", "."], [1.234, 2.5]),
+        (["1.234", "2.500"], ["--decimal", ","], [1234, 2500]),
+    ],
+)
+def test_decimal_commas_are_remembered(files, cells, options, same_as):
+    samples, _ = make_tables()
+    known = samples[~samples["animal"].isin(UNSEEN)]
+    whole = (100 * known.drop(columns="animal")).round().astype(int)
+    grams = (3 * whole["sensor 0"] + 2000.5).map("{:_.1f}".format)
+    written = grams.str.replace(".", ",").str.replace("_", ".")
+    table = whole.assign(**{"sensor 0": written, "animal": known["animal"]})
+    table.to_csv("commas.csv", index=False, sep=";")
+    assert main(["fit", "commas.csv", *WORDS, *FIT, "--out", "m.zsl"]) == 0
+    new = whole[:2].assign(**{"sensor 0": cells})
+    new.to_csv("new.csv", index=False)
+    assert main(["predict", "m.zsl", "new.csv", *options, "--out", "p.csv"]) == 0
+    numbers = new.assign(**{"sensor 0": np.array(same_as, float)})
+    expected = zslearn.load("m.zsl").predict_proba(numbers).max(axis=1)
+    np.testing.assert_allclose(pd.read_csv("p.csv")["probability"], expected, rtol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +17,7 @@ from zslearn.datasets import make_zero_shot
 from zslearn.experiments import build_table, read_records, run_benchmark, write_record
 from zslearn.experiments._records import whole_records
 from zslearn.experiments._runs import draw_unseen
-from zslearn.experiments.analyses import AnalysisDisplay, with_fewer_seen
+from zslearn.experiments.analyses import AnalysisDisplay, run_analysis, with_fewer_seen
 from zslearn.experiments.analyses._classes import thirds_by_distance, with_ideal_half
 from zslearn.experiments.analyses._exemplars import compare_distances
 from zslearn.experiments.analyses._jobs import JobRunner
@@ -428,10 +429,30 @@ def test_unlabelled_sets(tmp_path):
     means = frame.pivot_table(index="set", columns="metric", values="value")
     assert set(means.index) == set(sets)
     np.testing.assert_allclose(means["before"] + means["gain"], means["per_class_accuracy"])
-    assert means["gain_absent"].notna().sum() == 2
+    assert set(means.index[means["gain_absent"].notna()]) == {
+        "half absent",
+        "foreign only",
+        "10 to 1",
+    }
+    # No image of a candidate is in the set.
+    assert set(means.index[means["gain_present"].isna()]) == {"foreign only"}
+    assert means.loc["foreign only", "gain_absent"] == means.loc["foreign only", "gain"]
     assert means.loc["all", "gain"] > 0
     with pytest.raises(ValueError, match="needs methods with adapt; got ESZSL"):
         analyze("unlabelled-sets", data, tmp_path, methods="ESZSL")
     pytest.importorskip("matplotlib")
     axes = AnalysisDisplay(frame, "unlabelled-sets").plot().ax_
     assert [tick.get_text() for tick in axes.get_xticklabels()] == list(sets)
+
+
+def test_a_class_without_scored_images_does_not_count(tmp_path):
+    pytest.importorskip("matplotlib")
+    data = make_zero_shot(9, 4, n_features=6, n_attributes=4, random_state=0)
+    split = data.active_split
+    first = data.y[split.test_unseen] == data.unseen_classes[0]
+    rows = split.test_unseen[~first | (np.cumsum(first) == 1)]
+    data = data.with_splits({"one": replace(split, test_unseen=rows)}).with_split("one")
+    options = {"methods": "Gaussian EXEM", "seeds": [0, 1], "grid": "fast", "n_splits": 2}
+    frame, _ = run_analysis("unlabelled-sets", data, tmp_path, **options)
+    assert frame["value"].notna().all()
+    assert len(frame[frame["metric"] == "before"]) == 2 * frame["set"].nunique() == 12

@@ -133,6 +133,27 @@ def test_images_in_columns(tmp_path, data):
     found = predictor({"image": mixed})
     assert found["label_1"].tolist() == [expected[0], None, expected[2]]
     assert np.isnan(found["score_1"]).tolist() == [False, True, False]
+    # Paths and bytes of other types, and rows without an image, of which the first may be one.
+    for missing in (None, np.nan, pd.NA):
+        rows = [missing, bytearray(contents[1]), tmp_path / "a.png"]
+        assert predictor({"image": rows})["label_1"].tolist() == [None, expected[1], expected[0]]
+        found = predictor(pd.DataFrame({"image": [missing] * 2}))
+        assert found["label_1"].tolist() == [None, None]
+        assert np.isnan(found["score_1"]).all()
+    # More images than the network takes at a time.
+    many = [*contents, b"no image"] * 20
+    labels = predictor({"image": many})["label_1"].tolist()
+    assert labels == [*expected, None] * 20
+
+
+def test_vectors_need_no_network(tmp_path, model, X):
+    """A worker without the weights can still predict features."""
+    save(model, tmp_path / "model.zsl", about={"features": {"backbone": "resnet101"}})
+    predictor = BatchPredictor(tmp_path / "model.zsl", k=1)
+    assert predictor({"features": X})["label_1"].tolist() == model.predict(X).tolist()
+    pytest.importorskip("torch")
+    with pytest.raises(ValueError, match="resnet101 needs a weights file"):
+        predictor({"features": [b"image"]})
 
 
 def test_a_model_at_a_url(path, model, X):

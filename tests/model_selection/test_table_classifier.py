@@ -185,6 +185,39 @@ def test_arrays_of_features_with_words_about_classes(data, tables):
         model.predict(data.X_test_unseen)
 
 
+@pytest.mark.filterwarnings("ignore:X has feature names, but TableClassifier was fitted without")
+def test_arrays_and_tables_of_the_same_numbers(data):
+    """As for every estimator fitted without names, columns of a table are read in their order."""
+    X = data.X_test_unseen
+    model = TableClassifier(ESZSL()).fit(data.X_train, data.y_train, signatures=data.signatures)
+    assert model.used_columns_ is None
+    table = pd.DataFrame(X).add_prefix("sensor ")
+    np.testing.assert_allclose(model.decision_function(table), model.decision_function(X))
+    assert (model.predict(table) == model.predict(X)).all()
+    with pytest.raises(ValueError, match="X has 9 features, but TableClassifier is expecting 10"):
+        model.predict(table.iloc[:, 1:])
+
+
+def test_columns_that_predictions_need(data, tables, model):
+    fitted = TableClassifier(ESZSL()).fit(
+        tables[0].assign(unit="mm"), data.y_train, signatures=tables[2]
+    )
+    assert [column.name for column in fitted.used_columns_] == list(tables[0])
+    assert fitted.used_columns_[-1].levels == ("high", "low")
+    assert not hasattr(TableClassifier(), "used_columns_")
+
+
+def test_text_among_numbers_is_reported_once(data):
+    table = pd.DataFrame(data.X_train).add_prefix("sensor ").astype({"sensor 0": str})
+    table.loc[3, "sensor 0"] = "odd"
+    with pytest.warns(UserWarning, match="'sensor 0' holds numbers except for 'odd'") as warned:
+        model = TableClassifier(ESZSL()).fit(table, data.y_train, signatures=data.signatures)
+    assert len(warned) == 1
+    with pytest.warns(UserWarning, match="'sensor 0' holds numbers except for 'odd'") as warned:
+        model.predict(table)
+    assert len(warned) == 1
+
+
 def test_missing_values_of_arrays_are_medians(data):
     X, few = data.X_train.copy(), data.X_test_unseen.copy()
     X[::7, 3], few[:, 5] = np.nan, np.nan

@@ -14,7 +14,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -338,7 +338,11 @@ _EXACT: dict[str, Any] = {"float_precision": "round_trip"} if _OLD_PANDAS else {
 
 
 def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.DataFrame:
-    """Read a table with pandas; `options` maps the first row to arguments of pandas."""
+    """Read a table with pandas; `options` maps the first row to arguments of pandas.
+
+    Their "decimal_commas" are columns that usually have them. "1.234" alone may be a thousand, so
+    these columns stay text unless this file has decimal points there.
+    """
     budget = Budget(path)
     rows = _text_rows(path)
     _, first = next(rows, (0, []))
@@ -353,6 +357,10 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
             for cell in first
         ]
     )
+    usual = arguments.pop("decimal_commas", ())
+    unclear = [name for name in usual if name in first and _format.get().decimal is None]
+    if unclear:
+        arguments["dtype"] = dict.fromkeys(unclear, str) | arguments["dtype"]
     has_header = "header" not in arguments
     if has_header and len(first) > 1 and not first[-1]:
         raise ValueError(
@@ -384,6 +392,12 @@ def read_csv(path: Path, options: Callable[[list[str]], dict[str, Any]]) -> pd.D
             f"{plain(path)}: the table cannot be read: depending on its quotes and line ends it "
             f"has {n_rows - has_header} or {len(table)} rows. Write it again, such as with pandas."
         )
+    for name in unclear:
+        cells = [cell.strip() for cell in table[name].dropna()]
+        points = [cell for cell in cells if _DECIMAL_POINT.fullmatch(cell)]
+        if not all(map(_POINT_GROUPS.fullmatch, points)):
+            with suppress(ValueError):  # the column has text, too
+                table[name] = table[name].astype(float)
     as_text = arguments.get("dtype", ())
     if is_comma and as_text is not str:
         # With thousands=".", pandas would also remove the points of dates.

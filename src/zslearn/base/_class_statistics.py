@@ -306,7 +306,7 @@ class ClassStatistics:
         if components is not None:
             scatter = components @ scatter @ components.T
         freedom = max(float(self.sizes.sum()) - len(self.classes), 1.0)
-        values, vectors = scipy.linalg.eigh((scatter + scatter.T) / (2 * freedom))
+        values, vectors = scipy.linalg.eigh((scatter + scatter.T) / (2 * freedom), driver="evd")
         return np.maximum(values, 0.0), vectors
 
     def __add__(self, other: object) -> ClassStatistics:

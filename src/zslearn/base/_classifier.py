@@ -23,7 +23,6 @@ from zslearn._scoring._blocks import MAX_DOUBLES, ScoreFunction
 from zslearn._scoring._embedding import Embedding, PreparedRows
 from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, row_keys
 from zslearn._utils._array import (
-    BLOCK_BYTES,
     Array,
     Floats,
     RowChunks,
@@ -146,10 +145,6 @@ class _Described:
 
 def _arrays(chunks: Sequence[_Chunk]) -> tuple[Array, ...]:
     return tuple(chunk.parameters for chunk in chunks)
-
-
-# Memory of the signatures and kernels of the classes that are synthesized at a time.
-_SYNTHESIS_BYTES = 4 * BLOCK_BYTES
 
 
 def _in_head_dtype(parameters: Array, n_classes: int) -> Array:
@@ -615,7 +610,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         n_classes = len(table.labels)
         # Kernels of signatures have a number per seen class.
         row_bytes = 8 * (table.n_attributes + len(self.seen_classes_))
-        rows = row_blocks(n_classes, row_bytes, _SYNTHESIS_BYTES)
+        rows = row_blocks(n_classes, row_bytes)
         if len(rows) == 1 or not self.synthesizes_independently:
             made = self._synthesize_finite(self._normalized(table), table.labels)
             return _in_head_dtype(made, n_classes)

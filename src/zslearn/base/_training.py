@@ -72,7 +72,7 @@ def content_keys(X: Array) -> NDArray[np.uint64]:
     """Hash the content of each row, regardless of its position, library and precision."""
     step = -(-X.shape[1] // _HASHED_FEATURES)
     keys = np.empty(X.shape[0], dtype=np.uint64)
-    for rows in row_blocks(X.shape[0], 8 * X.shape[1]):
+    for rows in row_blocks(X.shape[0], 32 * _HASHED_FEATURES):
         # Adding 0 turns -0 into 0; values beyond float32 all become infinity.
         with np.errstate(over="ignore"):
             values = np.ascontiguousarray(to_numpy(X[rows, ::step]), dtype=np.float32) + 0.0
@@ -92,7 +92,10 @@ def chosen_samples(
     together contain the choice from all samples, because a part has no more classes.
     """
     classes, codes = np.unique(labels, return_inverse=True)
-    order = np.lexsort((keys, codes))
+    order = np.argsort(keys, kind="stable")
+    # Integers of 16 bits are sorted in linear time.
+    narrow = codes.astype(np.min_scalar_type(len(classes)))
+    order = order[np.argsort(narrow[order], kind="stable")]
     starts = np.searchsorted(codes[order], np.arange(len(classes)))
     ranks = np.arange(len(order)) - starts[codes[order]]
     order = order[ranks < -(-size // len(classes))]

@@ -130,9 +130,11 @@ class PreparedColumn:
         n_others = len(self.outputs) - n_indicators
         return [self.kind in ("number", "date")] * n_others + [False] * n_indicators
 
-    def numbers(self, values: pd.Series) -> Floats:
-        """Convert values to one column per output."""
+    def numbers(self, values: pd.Series, *, checks_text: bool = True) -> Floats:
+        """Convert values to one column per output; `checks_text` warns of text among numbers."""
         found, is_missing = self._read(values)
+        if checks_text:
+            self._check_text(values, is_missing)
         return np.column_stack([found, is_missing]) if self.indicates_missing else found
 
     def _read(self, values: pd.Series) -> tuple[Floats, NDArray[np.bool_]]:
@@ -155,9 +157,24 @@ class PreparedColumn:
             single = _as_yes_no(values)
         else:
             single = _as_numbers(values, self.decimal)
-            _check_text(self.name, values, single)
         is_missing = np.isnan(single)
         return np.where(is_missing, self.fill, single)[:, None], is_missing
+
+    def _check_text(self, values: pd.Series, is_missing: NDArray[np.bool_]) -> None:
+        """Warn of values of a column of numbers that are none; refuse a column without numbers."""
+        if self.kind != "number" or _has_numbers(values) or not is_missing.any():
+            return
+        odd = _texts(values)[is_missing].dropna()
+        if odd.empty:
+            return
+        if is_missing.all():
+            raise ValueError(
+                f"The column {self.name!r} must hold numbers, and has {name_some(odd.unique(), 1)}."
+            )
+        warn_user(
+            f"The column {self.name!r} holds numbers except for {name_some(odd.unique(), 3)}, in "
+            f"{len(odd)} rows; these are treated as missing."
+        )
 
 
 @saved_part
@@ -259,7 +276,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             raise ValueError(f"No column can be used: {dropped or 'there is no other column'}.")
         self.feature_names_in_ = np.asarray([column.name for column in self.columns_], dtype=object)
         self.n_features_in_ = len(self.columns_)
-        return self._set_units(self._unscaled(table))
+        return self._set_units(self._unscaled(table, checks_text=False))
 
     def _changed(self, **attributes: Any) -> TablePreparation:
         """A fitted copy with other attributes."""
@@ -377,10 +394,10 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             self.scale_ = np.where(is_scaled, scale, 1.0)
         return self
 
-    def _unscaled(self, table: pd.DataFrame) -> Floats:
+    def _unscaled(self, table: pd.DataFrame, *, checks_text: bool = True) -> Floats:
         """The numbers of a table with the columns of `fit`, in order."""
         blocks = [
-            column.numbers(table.iloc[:, place])
+            column.numbers(table.iloc[:, place], checks_text=checks_text)
             for place, column in enumerate(self.columns_)
             if column.outputs
         ]
@@ -435,6 +452,7 @@ class TablePreparation(TransformerMixin, BaseEstimator):
             return column
         outputs, is_missing = column._read(values)
         if column.kind == "number":
+            column._check_text(values, is_missing)
             column = replace(column, n_missing=int(is_missing.sum()))
         if codes is not None and is_missing.any() and tells_apart(is_missing[:, None], codes):
             column = replace(column, indicates_missing=True)
@@ -609,23 +627,6 @@ def _decimal_sign(values: pd.Series) -> tuple[str, str]:
         return ",", ""
     unclear = texts[point & comma & texts.str.contains(",", regex=False, na=False)]
     return ".", "" if n_points or unclear.empty else unclear.iloc[0]
-
-
-def _check_text(name: str, values: pd.Series, numbers: Floats) -> None:
-    """Warn of values of a column of numbers that are none; refuse a column without numbers."""
-    if _has_numbers(values) or not np.isnan(numbers).any():
-        return
-    odd = _texts(values)[np.isnan(numbers)].dropna()
-    if odd.empty:
-        return
-    if np.isnan(numbers).all():
-        raise ValueError(
-            f"The column {name!r} must hold numbers, and has {name_some(odd.unique(), 1)}."
-        )
-    warn_user(
-        f"The column {name!r} holds numbers except for {name_some(odd.unique(), 3)}, in "
-        f"{len(odd)} rows; these are treated as missing."
-    )
 
 
 def _is_yes_no(texts: pd.Series) -> bool:

@@ -41,7 +41,7 @@ TEXT_ENDINGS = (".csv", ".tsv", ".xlsx")
 def read_table(
     path: Path, options: Callable[[list[str]], dict[str, Any]] = lambda first: {"dtype": str}
 ) -> pd.DataFrame:
-    """Read a table from a file; `options` maps the first row of text to pandas arguments."""
+    """Read a table from a file; `options` maps the first row to arguments of `read_csv`."""
     ending = path.suffix.lower()
     if ending in (".csv", ".tsv"):
         return read_csv(path, options)

@@ -204,7 +204,7 @@ def load_table(
     unseen_set = {*y[indices["test_unseen"]].tolist(), *unseen}
     preparation = names = None
     if isinstance(described, pd.DataFrame):
-        with _errors_named(f"{name}: signatures"):
+        with _errors_named(name):
             attributes, described = prepare_classes(described, seen, always=False)
         _warn_of_preparation(attributes, f"{name}: signatures")
         described = scale_signatures(described, signature_scaling, seen_classes=seen, where=name)
@@ -226,10 +226,11 @@ def load_table(
         _refuse_row_numbers(X, name)
         _warn_of_label_codes(X, y, name)
     if len(X.shape) == 2 and (scaling := _chosen_scaling(X, names, feature_scaling, name, train)):
-        units = units_of(np.asarray(X[train], np.float64), scaling)
         if preparation is not None:
             preparation = preparation._changed(scaling=scaling)._set_units(X[train])
             units = preparation._units
+        else:
+            units = units_of(np.asarray(X[train], np.float64), scaling)
         X = in_units(X, units)
 
     def in_order(labels: set[Any]) -> NDArray[Any]:
@@ -381,14 +382,15 @@ def _read_samples(
     return (_features_array(features) if table is None else table), y, is_text, parts
 
 
-def _features_table(source: Any, label: str, part: str | None = None) -> pd.DataFrame | None:
+def _features_table(
+    source: Any, label: str, part: str | None = None, decimal_commas: Iterable[str] = ()
+) -> pd.DataFrame | None:
     """Read the table of features; return None if the features are an array."""
     if not _is_file(source) or Path(source).suffix in (".npy", ".npz"):
         return _as_frame(source)
     text = dict.fromkeys([label, *([part] if part else [])], str)
-    table = read_table(
-        Path(source), lambda row: {"header": None} if _is_data(row) else {"dtype": text}
-    )
+    named = {"dtype": text, "decimal_commas": decimal_commas}
+    table = read_table(Path(source), lambda row: {"header": None} if _is_data(row) else named)
     if not len(table):
         raise ValueError(f"{plain(source)}: the table has no rows below its header.")
     return table
@@ -480,6 +482,7 @@ def read_sample_table(
     label: str | None = None,
     drop: Iterable[str] = (),
     columns: Sequence[str] | None = None,
+    decimal_commas: Iterable[str] = (),
     id_column: str | None = None,
 ) -> SampleTable:
     """Read a table of features and labels.
@@ -494,6 +497,9 @@ def read_sample_table(
         Columns that are not features; those that the table does not have are ignored.
     columns : sequence of str or None, default=None
         The features of a model: only these columns are read, and labels may be missing.
+    decimal_commas : iterable of str, default=()
+        Columns whose numbers usually have decimal commas. In a text file, "1.234" is a thousand
+        there, unless other numbers of the column have decimal points.
     id_column : str or None, default=None
         The column that names the rows, which is no feature. Without it, rows for a model are
         numbered.
@@ -504,7 +510,7 @@ def read_sample_table(
         The columns of features, labels as text, and the names of the rows.
     """
     own_label = label or "label"
-    table = _features_table(path, own_label)
+    table = _features_table(path, own_label, decimal_commas=decimal_commas)
     assert table is not None
     where, has_labels = plain(path), columns is None or own_label in table
     if isinstance(table.columns, pd.RangeIndex):

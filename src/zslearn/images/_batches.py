@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,17 +19,20 @@ from numpy.typing import NDArray
 from zslearn._utils._array import to_numpy
 from zslearn._utils._messages import did_you_mean, name_some, plain
 from zslearn._utils._optional import import_optional
+from zslearn._utils._validation import is_missing
 from zslearn._version import __version__, version_numbers
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import UnreadableImageError, quiet_decoding, read_image
+from zslearn.images._features import features_in_batches
 from zslearn.images._model_files import backbone_for_model
-from zslearn.model_selection import TableClassifier
 from zslearn.persistence import describe, read_model
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _IMAGES_AT_ONCE = 64
+#: Contents of image files, and their paths.
+_FILES = (bytes, bytearray, str, os.PathLike)
 # Spark loads the model in several threads of one worker.
 _load_lock = threading.Lock()
 
@@ -47,8 +51,8 @@ class BatchPredictor:
         ``s3://bucket/birds.zsl`` need fsspec, and each process keeps a copy.
     column : str, default="features"
         The column of feature vectors, or of images: encoded bytes, paths, or mappings with "bytes"
-        or "path". Images need a model that records its network. Ignored by models of tables, which
-        read their own columns.
+        or "path", any of which may be missing. Images need a model that records its network.
+        Ignored by models of tables, which read their own columns.
     k : int, default=5
         Number of classes per row.
     classes : sequence of labels, optional
@@ -97,7 +101,7 @@ class BatchPredictor:
         if dtype not in ("float32", "float64"):
             raise ValueError(f"dtype={dtype!r} must be 'float32' or 'float64'.")
         self.model, self.column, self.k, self.proba = str(model), column, k, proba
-        self.classes = None if classes is None else to_numpy(np.asarray(classes)).tolist()
+        self.classes = None if classes is None else to_numpy(classes).tolist()
         self.keep = dict(keep) if isinstance(keep, Mapping) else dict.fromkeys(keep)
         self.dtype, self.device = dtype, device
         self.weights = None if weights is None else str(weights)
@@ -151,8 +155,7 @@ class BatchPredictor:
         with _load_lock:
             loaded = _load(self.model, self._sha256, self.device, self.weights)
         # A model of tables reads its own columns.
-        is_table = isinstance(loaded.model, TableClassifier)
-        is_table = is_table and hasattr(loaded.model, "feature_names_in_")
+        is_table = getattr(loaded.model, "used_columns_", None) is not None
         needed = [*self.keep, *([] if is_table else [self.column])]
         if missing := [name for name in needed if name not in batch]:
             has = name_some(list(batch))
@@ -160,7 +163,7 @@ class BatchPredictor:
         X: Any = pd.DataFrame(dict(batch)) if is_table else None
         is_read = None
         if not is_table:
-            X, is_read = self._features(batch[self.column], loaded.network)
+            X, is_read = self._features(batch[self.column], loaded)
         columns = {name: np.asarray(batch[name]) for name in self.keep}
         columns |= self._ranked(X, loaded, is_read)
         if isinstance(batch, pd.DataFrame):
@@ -188,14 +191,17 @@ class BatchPredictor:
             return self(frames)
         return (self(frame) for frame in frames)
 
-    def _features(
-        self, values: Any, network: Backbone | None
-    ) -> tuple[Any, NDArray[np.bool_] | None]:
+    def _features(self, values: Any, loaded: _Loaded) -> tuple[Any, NDArray[np.bool_] | None]:
         """Feature vectors of a column; for images also which of them could be read."""
         if not isinstance(values, np.ndarray) or values.ndim != 2:
             values = list(values)
-            if values and _is_image(values[0]):
-                return self._image_features(values, network)
+            has_images = any(map(_is_image, values))
+            if has_images or (values and all(map(is_missing, values))):
+                with _load_lock:
+                    network = loaded.network()
+                # Images may be missing in every row of a batch.
+                if has_images or network is not None:
+                    return self._image_features(values, network)
         try:
             X = np.asarray(values, dtype=self.dtype)
         except (TypeError, ValueError) as error:
@@ -212,17 +218,17 @@ class BatchPredictor:
                 "features were made; pass feature vectors."
             )
         is_read = np.zeros(len(values), bool)
-        parts = [np.empty((0, network.n_features), np.float32)]
-        pixels: list[NDArray[np.uint8]] = []
-        with quiet_decoding():
+
+        def pixels() -> Iterator[NDArray[np.uint8] | None]:
             for row, value in enumerate(values):
+                found = None
                 with suppress(UnreadableImageError):
-                    pixels.append(network.preprocessing.pixels(_image(value)))
+                    found = network.preprocessing.pixels(_image(value))
                     is_read[row] = True
-                if len(pixels) == _IMAGES_AT_ONCE or (pixels and row == len(values) - 1):
-                    parts.append(network.features_of_pixels(np.stack(pixels)))
-                    pixels.clear()
-        return np.concatenate(parts), is_read
+                yield found
+
+        with quiet_decoding():
+            return features_in_batches(network, pixels(), _IMAGES_AT_ONCE), is_read
 
     def _ranked(
         self, X: Any, loaded: _Loaded, is_read: NDArray[np.bool_] | None
@@ -253,7 +259,7 @@ class _Loaded(NamedTuple):
     """A model in the memory of this process."""
 
     model: Any
-    network: Backbone | None
+    network: Callable[[], Backbone | None]  # loads it for the first images
     device: str
 
 
@@ -274,7 +280,8 @@ def _load(model: str, sha256: str, device: str, weights: str | None) -> _Loaded:
             f"{model} has changed since the BatchPredictor was made. Make it again, or restore the "
             "file on this machine."
         )
-    network = backbone_for_model(file.about, model_name=model, weights=weights, device=device)
+    options: Any = {"model_name": model, "weights": weights, "device": device}
+    network = cache(partial(backbone_for_model, file.about, **options))
     if device == "auto":
         has_gpu = find_spec("torch") and import_module("torch").cuda.is_available()
         device = "cuda" if has_gpu else "cpu"
@@ -294,7 +301,7 @@ def _local(model: str) -> Path:
 
 
 def _is_image(value: Any) -> bool:
-    return isinstance(value, (bytes, str, Mapping)) or hasattr(value, "save")
+    return isinstance(value, (*_FILES, Mapping)) or hasattr(value, "save")
 
 
 def _image(value: Any) -> Image:
@@ -303,6 +310,6 @@ def _image(value: Any) -> Image:
         value = value.get("bytes") or value.get("path")
     if hasattr(value, "save"):
         return value.convert("RGB")
-    if not isinstance(value, (bytes, str)):
+    if not isinstance(value, _FILES):
         raise UnreadableImageError("there is no image")
-    return read_image(value)
+    return read_image(bytes(value) if isinstance(value, bytearray) else value)

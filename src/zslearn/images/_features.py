@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from joblib import cpu_count
+from numpy.typing import NDArray
 
 from zslearn._utils._array import row_blocks
 from zslearn._utils._files import refuse_unwritable
@@ -181,6 +182,7 @@ def read_samples(
     label: str | None = None,
     drop: Collection[str] = (),
     columns: Sequence[str] | None = None,
+    decimal_commas: Iterable[str] = (),
     id_column: str | None = None,
     described: Iterable[Any] | None = None,
     described_in: str = "the description",
@@ -194,7 +196,7 @@ def read_samples(
     source : path
         A ``.npz`` file of features, a table (``.csv``, ``.tsv``, ``.xlsx`` or ``.parquet``) of
         features and labels, or images: a folder, or a ``.csv`` table of paths and labels.
-    label, drop, columns, id_column
+    label, drop, columns, decimal_commas, id_column
         See :func:`load_features`; for tables of features.
     described : iterable of labels, optional
         The described classes. Other labels are rejected before any feature is computed.
@@ -224,7 +226,14 @@ def read_samples(
             raise ValueError(f"{name}= is for images; {plain(source)} holds features.")
     checks: dict[str, Any] = {"described_in": described_in, "leave_out": leave_out}
     if has_features:
-        samples = load_features(path, label=label, drop=drop, columns=columns, id_column=id_column)
+        samples = load_features(
+            path,
+            label=label,
+            drop=drop,
+            columns=columns,
+            decimal_commas=decimal_commas,
+            id_column=id_column,
+        )
         if described is None:
             return samples
         labels = check_labels(samples.y, described, row_noun=samples.row_noun, **checks)
@@ -308,7 +317,6 @@ def _compute(
     max_pixels: int,
 ) -> Samples:
     """Compute the features of one part, in batches that do not depend on interruptions."""
-    X = [np.empty((0, backbone.n_features), np.float32)]
     digests: dict[str, str] = {}
     skipped: list[list[str]] = []
 
@@ -322,20 +330,39 @@ def _compute(
             return name, "", str(error)
         return name, hashlib.sha256(data).hexdigest()[:32], pixels
 
+    def recorded(reads: Iterable[tuple[str, str, Any]]) -> Iterator[Any]:
+        """The pixels of each image; names, digests and reasons are kept."""
+        for name, digest, content in reads:
+            if digest:
+                digests[name] = digest
+            else:
+                skipped.append([name, content])
+            yield content if digest else None
+
     with (
         quiet_decoding(),
         ThreadPoolExecutor(workers) as pool,
         # Closing cancels images that are not being read yet.
         contextlib.closing(pool.map(read, rows)) as reads,  # type: ignore[type-var]
     ):
-        while found := list(islice(reads, batch_size)):
-            if pixels := [content for _, digest, content in found if digest]:
-                X.append(backbone.features_of_pixels(np.stack(pixels)))
-            digests |= {name: digest for name, digest, _ in found if digest}
-            skipped += [[name, reason] for name, digest, reason in found if not digest]
-            advance(len(found))
+        X = features_in_batches(backbone, recorded(reads), batch_size, advance)
     about = {"skipped": skipped}
-    return Samples(np.concatenate(X), None, tuple(digests), tuple(digests.values()), about)
+    return Samples(X, None, tuple(digests), tuple(digests.values()), about)
+
+
+def features_in_batches(
+    backbone: Backbone,
+    images: Iterable[NDArray[np.uint8] | None],
+    batch_size: int,
+    advance: Callable[[int], None] = lambda n_images: None,
+) -> NDArray[np.float32]:
+    """Compute features from pixels; None stands for an image that cannot be read."""
+    X, images = [np.empty((0, backbone.n_features), np.float32)], iter(images)
+    while found := list(islice(images, batch_size)):
+        if pixels := [image for image in found if image is not None]:
+            X.append(backbone.features_of_pixels(np.stack(pixels)))
+        advance(len(found))
+    return np.concatenate(X)
 
 
 def _join(parts: list[Samples], listed: ImageList, backbone: Backbone, inputs: str) -> Samples:

@@ -72,11 +72,12 @@ def save_fitted(
         Name of the method.
     """
     features = {key: samples.about[key] for key in _RECORD if key in samples.about}
-    columns = model.columns_ if isinstance(model, TableClassifier) else None
+    columns = getattr(model, "used_columns_", None)
     if columns is not None and isinstance(samples.X, pd.DataFrame):
         # Columns that are dropped need not be in further tables.
-        used = [column.name for column in columns.columns_ if column.outputs]
+        used = [column.name for column in columns]
         features |= {"columns": used, "n_features": len(used)}
+        features["decimal_commas"] = [column.name for column in columns if column.decimal == ","]
         table = samples.X.set_axis([str(name) for name in samples.X.columns], axis=1)[used]
         samples = replace(samples, X=table, digests=row_digests(table))
     kept = samples.take(_thinned(samples))
@@ -203,7 +204,9 @@ def features_for_model(
         label = own_label if label is None and isinstance(own_label, str) else label
         if id_column is None and isinstance(expected.get("id"), str):
             id_column = expected["id"]
-        return read_samples(path, label=label, columns=columns, id_column=id_column, **known)
+        commas = expected.get("decimal_commas")
+        known |= {"columns": columns, "decimal_commas": commas if isinstance(commas, list) else ()}
+        return read_samples(path, label=label, id_column=id_column, **known)
     known |= {"label": label, "id_column": id_column}
     if path.suffix == ".npz":
         samples = read_samples(path, weights=weights, **known, **options)

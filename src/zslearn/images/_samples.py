@@ -109,6 +109,7 @@ def load_features(
     label: str | None = None,
     drop: Collection[str] = (),
     columns: Sequence[str] | None = None,
+    decimal_commas: Iterable[str] = (),
     id_column: str | None = None,
 ) -> Samples:
     """Load features and labels from a file.
@@ -125,6 +126,9 @@ def load_features(
         Columns of the table that are not features.
     columns : sequence of str, optional
         The feature columns, by default all others; labels may then be missing.
+    decimal_commas : iterable of str, default=()
+        Columns of the table whose numbers usually have decimal commas; see
+        :func:`~zslearn.datasets.read_sample_table`.
     id_column : str, optional
         The column of the table that names its rows; it is not a feature.
 
@@ -149,7 +153,12 @@ def load_features(
     path = Path(path)
     if path.suffix.lower() in TABLE_ENDINGS:
         table = read_sample_table(
-            path, label=label, drop=drop, columns=columns, id_column=id_column
+            path,
+            label=label,
+            drop=drop,
+            columns=columns,
+            decimal_commas=decimal_commas,
+            id_column=id_column,
         )
         names = tuple(table.names or map(str, range(1, len(table.X) + 1)))
         own = [str(name) for name in table.X.columns]

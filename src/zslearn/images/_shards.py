@@ -148,10 +148,10 @@ def _read_archive(
 ) -> Iterator[dict[str, list[Any]]]:
     """Read the samples of a webdataset archive; each is a run of files that differ in the ending.
 
-    A sample without an image has an empty mapping instead, which is an unreadable image.
+    A sample without the file of a column has None there.
     """
     names = [*predictor.keep, predictor.column]
-    missing: dict[str, Any] = {name: {} if name == predictor.column else None for name in names}
+    missing: dict[str, Any] = dict.fromkeys(names)
     column_of = {name: name for name in predictor.keep}
     column_of |= dict.fromkeys(predictor.column.split(";"), predictor.column)
     found: set[str] = set()

@@ -29,7 +29,7 @@ from zslearn._utils._array import (
     to_numpy,
 )
 from zslearn._utils._docstrings import inherit_docs
-from zslearn._utils._messages import no_user_warnings, warn_user
+from zslearn._utils._messages import each_warning_once, no_user_warnings, warn_user
 from zslearn._utils._saved import Saved, saves
 from zslearn._utils._validation import (
     SCALING,
@@ -50,7 +50,7 @@ from zslearn.base._meta import (
 )
 from zslearn.calibration import CalibratedStacking
 from zslearn.calibration._folds import GeneralizedClassKFold
-from zslearn.datasets import TablePreparation
+from zslearn.datasets import PreparedColumn, TablePreparation
 from zslearn.datasets._preparation import prepare_classes
 from zslearn.metrics import ausuc
 from zslearn.signatures._attributes import scale_signatures
@@ -137,6 +137,7 @@ class TableChoices:
         default_factory=dict, init=False
     )
 
+    @each_warning_once()
     def __post_init__(self) -> None:
         if hasattr(self.X, "columns"):
             self.columns = TablePreparation(scaling=None).fit(self.X, self.y)
@@ -467,6 +468,13 @@ class TableClassifier(ZeroShotMetaClassifier):
             if has_names:
                 self.feature_names_in_ = self.columns_.feature_names_in_
 
+    @property
+    def used_columns_(self) -> list[PreparedColumn] | None:
+        """The columns that predictions need; None if samples are arrays of features."""
+        if self.columns_ is None or not hasattr(self, "feature_names_in_"):
+            return None
+        return [column for column in self.columns_.columns_ if column.outputs]
+
     def summary(self) -> str:
         """Return what was done to which columns, and what it gained.
 
@@ -578,7 +586,7 @@ class TableClassifier(ZeroShotMetaClassifier):
         """The numbers of a table, for the inner estimator."""
         if self.columns_ is None or is_streamed(X) or isinstance(X, EmbeddedRows):
             return super()._inner_features(X)
-        if not hasattr(X, "columns"):
+        if self.used_columns_ is None or not hasattr(X, "columns"):
             X = super()._check_features(X)
         if is_empty(X):
             return np.empty((0, len(self.columns_.get_feature_names_out())))
@@ -586,8 +594,9 @@ class TableClassifier(ZeroShotMetaClassifier):
 
     def _check_features(self, X: Any, *, reset: bool = False) -> Any:
         """Features for the scorer: numbers of a table, or a validated array."""
-        if reset or self.columns_ is None or not hasattr(X, "columns"):
+        if reset or self.used_columns_ is None or not hasattr(X, "columns"):
             return super()._check_features(X, reset=reset)
+        assert self.columns_ is not None
         return self.columns_.transform(X).view(TransformedRows)
 
     @property

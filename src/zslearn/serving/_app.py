@@ -327,8 +327,8 @@ class Asked:
         self._route = request.method, request.url.path, request.url.query
 
     def digest(self, *content: Any) -> str:
-        """A digest of the request and the content of its body."""
-        return fingerprint(*self._route, content)
+        """A digest of the request and the content of its body; empty without a key."""
+        return "" if self.key is None else fingerprint(*self._route, content)
 
 
 #: FastAPI makes it from the parameters of its constructor.
@@ -356,9 +356,9 @@ class Writer:
             raise Refusal(422, "Idempotency-Key: this key was used for another request.")
         return work
 
-    async def make(self, asked: Asked, change: Callable[[], Any], *content: Any) -> Any:
+    async def make(self, asked: Asked, change: Callable[[], Any], digest: str | None = None) -> Any:
         """Make a change, unless its key is known, and return its outcome."""
-        digest = asked.digest(*content)
+        digest = asked.digest() if digest is None else digest
         if (work := self.known(asked, digest)) is None:
             work = self._thread.submit(_outcome, change)
             if asked.key is not None:
@@ -546,7 +546,8 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
     ) -> Any:
         """Compute the features of rows, unless the change is known, and make the change."""
         # The digest is taken of the pixels: features depend, in their last digits, on the batch.
-        known = None if preview else writer.known(asked, asked.digest(rows, names))
+        digest = "" if preview else asked.digest(rows, names)
+        known = None if preview else writer.known(asked, digest)
         if known is not None:
             return await writer.outcome(known)
         X = rows
@@ -554,7 +555,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
             _, X = await batcher.compute(Job(rows, recognizer.state))
         if preview:
             return await writer.outcome(previews.submit(_outcome, partial(change, X)))
-        return await writer.make(asked, partial(change, X), rows, names)
+        return await writer.make(asked, partial(change, X), digest)
 
     @router.get("/examples", response_model=Examples)
     async def list_examples() -> dict[str, Any]:
@@ -635,7 +636,7 @@ def api_router(recognizer: Recognizer, batcher: Batcher, metrics: Any) -> APIRou
             state = recognizer.state
             return {**state.class_info(name), "same_as": state.same_as(name)}
 
-        return await writer.make(asked, change, body.model_dump())
+        return await writer.make(asked, change, asked.digest(body.model_dump()))
 
     @router.get("/classes/{name:path}", response_model=DescribedClass)
     async def show_class(name: ClassName) -> dict[str, Any]:

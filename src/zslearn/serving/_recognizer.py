@@ -47,7 +47,6 @@ from zslearn.images import (
     rank_classes,
     read_image,
 )
-from zslearn.model_selection import TableClassifier
 from zslearn.persistence import ModelFile, read_model, save
 from zslearn.signatures import classes_by_node, taxonomy_hierarchy
 
@@ -151,7 +150,7 @@ class State:
         """Read the state from a model file."""
         changes = file.about.get("changes", {"added": [], "examples": [], "n_unlabelled": 0})
         samples: Any = file.extras.get("corrections", [])
-        if columns_of(file.model) is not None and isinstance(changes, Mapping):
+        if getattr(file.model, "used_columns_", None) is not None and isinstance(changes, Mapping):
             samples = changes.get("rows", [])
         match changes:
             case {"added": [*added], "examples": [*entries], "n_unlabelled": int(n_unlabelled)} if (
@@ -177,7 +176,7 @@ class State:
         samples: list[Any] = [e.sample for e in self.examples.values()]
         changes = {"added": [*self.added], "examples": entries, "n_unlabelled": self.n_unlabelled}
         extras = {name: x for name, x in self.file.extras.items() if name != "corrections"}
-        if columns_of(self.model) is not None:
+        if getattr(self.model, "used_columns_", None) is not None:
             changes["rows"] = samples
         elif samples:
             extras["corrections"] = np.stack(samples)
@@ -276,15 +275,6 @@ class State:
         are_numbers = self.model.classes_.dtype.kind in "iu"
         names = (str(n) if are_numbers else "the new class" + "′" * n for n in count())
         return next(name for name in names if name not in self.label_of)
-
-
-def columns_of(model: Any) -> list[Any] | None:
-    """The columns that a model fitted on a table uses; None for other models."""
-    # Image features may be scaled, too, but have no names.
-    has_names = isinstance(model, TableClassifier) and hasattr(model, "feature_names_in_")
-    if not has_names or model.columns_ is None:
-        return None
-    return [column for column in model.columns_.columns_ if column.outputs]
 
 
 def _are_samples(samples: Any, n_samples: int, model: Any) -> bool:
@@ -416,7 +406,7 @@ class Recognizer:
         self.attributes = {str(name): name for name in table.attribute_names()}
         self.n_features = int(file.model.n_features_in_)
         #: The columns of rows in requests; None if samples are feature vectors.
-        self.columns = columns_of(file.model)
+        self.columns: list[Any] | None = getattr(file.model, "used_columns_", None)
         self._is_locked = False
         self._prior: dict[str, float] = {}
         try:

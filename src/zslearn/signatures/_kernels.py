@@ -163,7 +163,7 @@ def combine_signatures(
 
 
 #: Above this number of multiplications, the faster but less exact expansion is used.
-_EXACT_WORK = 2e9
+_EXACT_WORK = 1e8
 
 
 def squared_distances(a: Any, b: Any = None) -> Array:
@@ -182,12 +182,11 @@ def squared_distances(a: Any, b: Any = None) -> Array:
     # ‖a‖² + ‖b‖² − 2ab, relative to the mean of b to reduce cancellation.
     center = xp.mean(b, axis=0, keepdims=True)
     a, b = a - center, b - center
-    squares = (
-        xp.sum(a * a, axis=1)[:, None]
-        + xp.sum(b * b, axis=1)[None, :]
-        - 2 * a @ xp.matrix_transpose(b)
-    )
-    squares = xp.where(squares > 0, squares, xp.zeros_like(squares))
+    squares = a @ xp.matrix_transpose(b)
+    squares *= -2
+    squares += xp.sum(a * a, axis=1)[:, None]
+    squares += xp.sum(b * b, axis=1)[None, :]
+    squares[squares < 0] = 0
     if is_same:
         eye = xp.eye(squares.shape[0], dtype=squares.dtype, device=compat.device(squares))
         squares = squares * (1 - eye)
@@ -218,7 +217,8 @@ def rbf_similarity(a: Any, b: Any = None, *, gamma: float = 1.0) -> Array:
     _check_gamma(gamma)
     if not isinstance(a, SignatureViews):
         squares = squared_distances(a, b)
-        return compat.array_namespace(squares).exp(-gamma * squares)
+        squares *= -gamma
+        return compat.array_namespace(squares).exp(squares)
     total = shared = 0
     for weight, *views in _paired(a, b):
         similarity = rbf_similarity(*views, gamma=gamma)

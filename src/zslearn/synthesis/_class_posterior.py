@@ -371,7 +371,8 @@ class ClassPosterior:
             orthogonal[rows, places] = 1.0
             means = self._orthogonal_means(labels[rows])
             constant[rows, 0] -= 0.5 * np.einsum("ij,ij->i", means, self.columns[places])
-        parameters = np.concatenate([linear, orthogonal, constant], axis=1) / self.temperature
+        parameters = np.concatenate([linear, orthogonal, constant], axis=1)
+        parameters /= self.temperature
         parameters[:, -1] += unseen_share * np.log(self.unseen_odds)
         return parameters
 

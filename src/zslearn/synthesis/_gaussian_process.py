@@ -80,7 +80,7 @@ def basis(similarity: Floats, sizes: Floats, alpha: float) -> tuple[Floats, Floa
     roots = np.sqrt(sizes)
     scaled = roots[:, None] * similarity * roots
     scaled[np.diag_indices_from(scaled)] += alpha * sizes
-    values, vectors = scipy.linalg.eigh(scaled)
+    values, vectors = scipy.linalg.eigh(scaled, driver="evd")
     return np.maximum(values, 0.0), roots[:, None] * vectors
 
 
@@ -239,7 +239,9 @@ class ClassPrior:
         similarity = self.kernel(signatures)
         points = unit_rows(similarity @ self.coef) / self.scale
         second = np.asarray(rbf_similarity(points, self.points, gamma=self.kernel.gamma))
-        return (similarity + second) / 2, points
+        similarity += second
+        similarity /= 2
+        return similarity, points
 
 
 def signal_variances(squares: Floats, values: Floats) -> Floats:

@@ -183,9 +183,8 @@ class WhitenedSpaces:
         means = (projection.exemplars - center) @ vectors
         variances, deviations = _shrunk(variances, float((means[many] ** 2).mean()), shrinkage)
         means = means / deviations
-        u, lengths, axes = scipy.linalg.svd(means[many], full_matrices=False)
-        rank = max(1, int((lengths > np.sqrt(_ROUNDING) * lengths[0]).sum()))
-        axes = _oriented(axes[:rank], means[many])
+        u, lengths, axes = _principal_axes(means[many])
+        rank, axes = len(axes), _oriented(axes, means[many])
         whitening, feature_center = vectors / deviations, center
         matrix = whitening @ axes.T
         offset = center @ matrix
@@ -202,7 +201,7 @@ class WhitenedSpaces:
         independent = 2 < rank + 1 == many.sum()
         complement = None
         if independent and rank < len(noise) and outside > _ROUNDING * within:
-            distances = 1 / ((u[:, :rank] / lengths[:rank]) ** 2).sum(axis=1)
+            distances = 1 / ((u / lengths) ** 2).sum(axis=1)
             signal = max(0.0, float((distances / outside - 1 / sizes[many]).mean()))
             complement = OrthogonalComplement(feature_center, signal, whitening)
         centered, means = self.statistics.means[self.few] - feature_center, means @ axes.T
@@ -239,6 +238,20 @@ def _shrunk(variances: Floats, between: float, shrinkage: float) -> tuple[Floats
     return variances, np.sqrt(np.maximum(shrunk, _ROUNDING * max(mean, float(shrunk.max()))))
 
 
+def _principal_axes(means: Floats) -> tuple[Floats, Floats, Floats]:
+    """Singular vectors and values of class means, without those that are rounding error."""
+    if len(means) <= means.shape[1]:
+        # The inner products take a third of the time, but square the condition number.
+        squares, u = scipy.linalg.eigh(means @ means.T, driver="evd")
+        kept = squares > OWN_ROUNDING * squares[-1]
+        if kept.any() and not (~kept & (squares > _ROUNDING * squares[-1])).any():
+            lengths, u = np.sqrt(squares[kept][::-1]), u[:, kept][:, ::-1]
+            return u, lengths, (u / lengths).T @ means
+    u, lengths, axes = scipy.linalg.svd(means, full_matrices=False)
+    rank = max(1, int((lengths > OWN_ROUNDING * lengths[0]).sum()))
+    return u[:, :rank], lengths[:rank], axes[:rank]
+
+
 def _oriented(axes: Floats, means: Floats) -> Floats:
     """Flip axes so that the class means have their long tail on the positive side.
 
@@ -246,8 +259,9 @@ def _oriented(axes: Floats, means: Floats) -> Floats:
     basis; without a tail, the largest entry becomes positive.
     """
     along = means @ axes.T
-    tails = (along**3).sum(axis=0)
-    has_tail = np.abs(tails) > _ROUNDING**0.5 * (np.abs(along) ** 3).sum(axis=0)
+    cubes = along * along * along
+    tails = cubes.sum(axis=0)
+    has_tail = np.abs(tails) > _ROUNDING**0.5 * np.abs(cubes).sum(axis=0)
     largest = axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)]
     signs = np.where(np.where(has_tail, tails, largest) < 0, -1.0, 1.0)
     return axes * signs[:, None]

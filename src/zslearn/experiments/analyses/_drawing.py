@@ -48,12 +48,15 @@ def draw_lines(
 
 
 def grouped_bars(
-    draw: Callable[..., Any],
+    ax: Any,
     groups: list[Any],
     bars: Sequence[tuple[pd.DataFrame, dict[str, Any]]],
+    *,
+    horizontal: bool = False,
 ) -> None:
     """Draw means in % side by side in each group: tables by group, and options of their bars."""
-    error, width = "xerr" if draw.__name__ == "barh" else "yerr", 0.8 / len(bars)
+    draw, error = (ax.barh, "xerr") if horizontal else (ax.bar, "yerr")
+    width = 0.8 / len(bars)
     for i, (part, options) in enumerate(bars):
         part = part.reindex(groups)
         at = np.arange(len(groups)) + (i - (len(bars) - 1) / 2) * width
@@ -83,7 +86,7 @@ def draw_bars(ax: Any, frame: pd.DataFrame, *, groups: str, xlabel: str = "") ->
         if kind:
             options["alpha"] = 1 - kinds.index(kind[0]) / (len(kinds) + 1)
         bars.append((part.set_index(groups), options))
-    grouped_bars(ax.bar, places, bars)
+    grouped_bars(ax, places, bars)
     ax.set_xticks(range(len(places)), [str(place) for place in places], parse_math=False)
     ax.set(xlabel=xlabel, ylabel="accuracy per class (%)")
     # Many bars leave no space for the legend inside the axes.

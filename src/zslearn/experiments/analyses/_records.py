@@ -179,7 +179,7 @@ def draw_differences(ax: Any, frame: pd.DataFrame, *, metric: str) -> None:
         (part, {**bar_options(str(method)), **thin, "label": method})
         for method, part in frame.groupby("method", sort=False)
     ]
-    grouped_bars(ax.barh, choices, bars)
+    grouped_bars(ax, choices, bars, horizontal=True)
     ax.axvline(0, color="0.3", linewidth=0.8)
     ax.set_yticks(range(len(choices)), choices, parse_math=False)
     ax.invert_yaxis()

@@ -18,6 +18,7 @@ from zslearn._utils._array import Floats, to_numpy
 from zslearn._utils._messages import InputWarning
 from zslearn.experiments.analyses._drawing import ACCURACY, grouped_bars, mean_and_deviation
 from zslearn.experiments.analyses._jobs import JobRunner
+from zslearn.metrics import per_class_accuracy
 
 _FEW = 3  # images per class
 
@@ -48,7 +49,7 @@ def unlabelled_sets(y: Any, seed: int) -> dict[str, UnlabelledSet]:
         "few": UnlabelledSet(order[inside & (rank < _FEW)], classes, scored, classes),
         "half absent": UnlabelledSet(order[inside & present], classes, scored, half),
         "half foreign": UnlabelledSet(order[inside], half, scored_half, half),
-        "foreign only": UnlabelledSet(order[inside & ~present], half, scored_half, half),
+        "foreign only": UnlabelledSet(order[inside & ~present], half, scored_half, half[:0]),
         "10 to 1": UnlabelledSet(
             order[inside & (present | (rank % 10 == 0))], classes, scored, half
         ),
@@ -56,9 +57,12 @@ def unlabelled_sets(y: Any, seed: int) -> dict[str, UnlabelledSet]:
 
 
 def accuracies(model: Any, X: Any, y: Any, classes: NDArray[Any]) -> Floats:
-    """Accuracy of each class among `classes`, the candidates."""
-    right = model.predict(X, classes=classes) == y
-    return np.array([right[y == label].mean() for label in classes])
+    """Accuracy of each class among `classes`, the candidates; NaN if it has no images."""
+    predicted = model.predict(X, classes=classes)
+    found: Floats = per_class_accuracy(
+        y, predicted, classes=classes, missing="ignore", average=None
+    )
+    return found
 
 
 def adapt_and_score(
@@ -74,11 +78,11 @@ def adapt_and_score(
         for fitted in (model, adapted)
     )
     gain, is_present = after - before, np.isin(chosen.candidates, chosen.present)
-    metrics = {"before": before.mean(), ACCURACY: after.mean(), "gain": gain.mean()}
-    metrics["gain_present"] = gain[is_present].mean()
-    if not is_present.all():
-        metrics["gain_absent"] = gain[~is_present].mean()
-    return adapted, {name: float(value) for name, value in metrics.items()}
+    metrics = {"before": before, ACCURACY: after, "gain": gain}
+    metrics |= {"gain_present": gain[is_present], "gain_absent": gain[~is_present]}
+    # A class without scored images does not count.
+    counted = {name: values[~np.isnan(values)] for name, values in metrics.items()}
+    return adapted, {name: float(v.mean()) for name, v in counted.items() if v.size}
 
 
 def compare_sets(runner: JobRunner) -> pd.DataFrame:
@@ -107,7 +111,7 @@ def draw_gains(ax: Any, frame: pd.DataFrame) -> None:
         own = stats[(stats["method"] == method) & (stats["metric"] == f"gain_{part}")]
         label = f"{part} classes" if len(methods) == 1 else f"{method}, {part} classes"
         bars.append((own.set_index("set"), {"label": label}))
-    grouped_bars(ax.bar, kinds, bars)
+    grouped_bars(ax, kinds, bars)
     ax.axhline(0, color="black", linewidth=0.8)
     ax.set_xticks(range(len(kinds)), kinds)
     ax.set(xlabel="unlabelled set", ylabel="gain of accuracy (points)")
