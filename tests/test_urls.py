@@ -5,14 +5,18 @@ from __future__ import annotations
 import io
 import socket
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from zslearn import BatchPredictor, save
 from zslearn.baselines import ESZSL
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.experiments import write_top_k
+from zslearn.images import predict_shards
 
 fsspec = pytest.importorskip("fsspec")
 pa = pytest.importorskip("pyarrow")
@@ -205,6 +209,46 @@ def test_a_shard_that_is_gone(folder, model):
     put(f"{folder}/in/2.npy", content)
     with pytest.raises(FileNotFoundError, match=r"No such file.*3\.npy"):
         FeatureBlocks.open([f"{folder}/in/{number}.npy" for number in range(4)])
+
+
+def test_a_table_that_changes_while_it_is_read(folder):
+    put(f"{folder}/a.parquet", parquet(X))
+    rows = iter(FeatureBlocks.open(f"{folder}/a.parquet", **SMALL, read_ahead=0))
+    next(rows)
+    put(f"{folder}/a.parquet", parquet(X[::-1].copy()))
+    with pytest.raises(ValueError, match=r"a\.parquet: the rows cannot be read \(.*(changed|Etag)"):
+        list(rows)
+
+
+def test_unknown_columns(folder):
+    put(f"{folder}/a.parquet", parquet(X, DATA.y_test_unseen))
+    for options in ({"features": "vectors"}, {"label": "name"}):
+        (name,) = options.values()
+        match = rf"a\.parquet: there is no column '{name}'; its columns are 'features', 'label'"
+        with pytest.raises(ValueError, match=match):
+            FeatureBlocks.open(folder, **options)
+
+
+def test_shards_and_a_model_at_urls(folder, model):
+    for number, rows in enumerate(SHARDS):
+        put(f"{folder}/in/{number}.parquet", parquet(X[rows]))
+    with tempfile.TemporaryDirectory() as local:
+        save(model, f"{local}/model.zsl")
+        put(f"{folder}/model.zsl", Path(local, "model.zsl").read_bytes())
+    predictor = BatchPredictor(f"{folder}/model.zsl", k=2)
+    shards = [f"{folder}/in/{number}.parquet" for number in range(3)]
+    gone = f"{folder}/in/3.parquet"
+    with pytest.raises(ValueError, match=r"One shard could not be read.*No such file.*3\.parquet"):
+        predict_shards(predictor, [gone, *shards], f"{folder}/out")
+    check(f"{folder}/out", model)
+    assert names(f"{folder}/out") == ["0.parquet", "1.parquet", "2.parquet"]
+    assert predict_shards(predictor, shards, f"{folder}/out") == f"{folder}/out"
+
+
+def test_passwords_are_not_shown():
+    with pytest.raises(OSError, match="nothing://x/a.npy") as error:
+        FeatureBlocks.open("nothing://user:secret@x/a.npy")
+    assert "secret" not in str(error.value)
 
 
 def test_a_url_that_cannot_be_reached(folder):

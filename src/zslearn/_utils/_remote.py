@@ -9,6 +9,7 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -47,7 +48,7 @@ class RemotePath:
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
-        fsspec = import_optional("fsspec", f"Opening {plain(url)}")
+        fsspec = import_optional("fsspec", f"Opening {plain(self)}")
         with self._accessed():
             self._fs, self._path = fsspec.core.url_to_fs(self.url)
 
@@ -67,7 +68,7 @@ class RemotePath:
         return PurePosixPath(self._path).suffix
 
     def __str__(self) -> str:
-        return self.url
+        return re.sub("//[^/]*@", "//", self.url)  # without a password
 
     def __truediv__(self, name: str) -> RemotePath:
         return RemotePath(f"{self.url}/{name}")
@@ -135,11 +136,9 @@ class RemotePath:
         except ImportError:  # names the package of the file system
             raise
         except FileNotFoundError:
-            raise FileNotFoundError(
-                errno.ENOENT, os.strerror(errno.ENOENT), plain(self.url)
-            ) from None
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plain(self)) from None
         except Exception as error:
-            raise OSError(f"{plain(self.url)} cannot be accessed ({reason(error)}).") from error
+            raise OSError(f"{plain(self)} cannot be accessed ({reason(error)}).") from error
 
 
 Location = Path | RemotePath

@@ -332,9 +332,9 @@ class TableRows(RowFile):
             if skip >= size:
                 continue
             with reading(self.path, "the rows"):
-                if file_state(self.path) != self.state:
-                    raise ValueError("the file changed after it was opened")
                 for batch in self._batches(number, length):
+                    if file_state(self.path) != self.state:
+                        raise ValueError("the file changed after it was opened")
                     for first in range(min(skip, len(batch)), len(batch), length):
                         part = batch.slice(first, length)
                         yield self._features(part), self._labels(part)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -20,6 +22,8 @@ from zslearn.datasets._array_files import ArrayRows, NpyRows, RowFile, TableRows
 
 _TABLES = (".parquet", ".arrow", ".feather")
 _ENDINGS = (".npy", *_TABLES)
+
+_OPENED_AT_ONCE = 16
 
 PathLike = str | os.PathLike[str]
 
@@ -129,7 +133,12 @@ class FeatureBlocks(RowsInBlocks):
         FeatureBlocks
             The opened files as one array of rows.
         """
-        files = [_open(path, features, label) for path in _shards(paths)]
+        shards = _shards(paths)
+        opened = partial(_open, features=features, label=label)
+        # Reading a header at a URL is mostly waiting.
+        with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+            is_local = all(isinstance(path, Path) for path in shards)
+            files = list(map(opened, shards) if is_local else pool.map(opened, shards))
         return cls(
             files, labels, block_bytes=block_bytes, read_ahead=read_ahead, allow_nan=allow_nan
         )

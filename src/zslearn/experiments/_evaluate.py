@@ -477,7 +477,7 @@ def write_top_k(
                 advance(len(rows))
     if failed:
         raise shards_failed(failed, place)
-    return place if isinstance(place, Path) else str(place)
+    return place if isinstance(place, Path) else str(folder)
 
 
 def _finished_parts(folder: Location, key: str, resume: bool) -> dict[int, int]:

@@ -110,7 +110,7 @@ def predict_shards(
             advance(1)
     if failed:
         raise shards_failed(failed, place)
-    return place if isinstance(place, Path) else str(place)
+    return place if isinstance(place, Path) else str(folder)
 
 
 def _predict_shard(
