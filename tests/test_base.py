@@ -327,6 +327,10 @@ def test_describing_known_or_ill_fitting_classes_changes_nothing(fitted, problem
         fitted.add_classes(new.to_numpy())
     with pytest.raises(ValueError, match="NaN"):
         fitted.add_classes(new * np.nan)
+    with pytest.raises(ValueError, match="signatures has no rows"):
+        fitted.add_classes(new.iloc[:0])
+    with pytest.raises(ValueError, match="like= requires values by attribute"):
+        fitted.add_classes(new.iloc[:0], like=rows.index[0])
     np.testing.assert_array_equal(fitted.decision_function(problem.X_test_unseen), before)
 
 

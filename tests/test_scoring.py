@@ -247,9 +247,11 @@ def test_invalid_arguments(change, message):
         top_k(**{"X": X, "parameters": P, "k": 2, **change})
 
 
-@pytest.fixture
-def bounded(monkeypatch):
+@pytest.fixture(params=["one bound", "two bounds"])
+def bounded(monkeypatch, request):
     """Upper bounds for few classes, in small tiles, however many pass."""
+    least = 1 if request.param == "two bounds" else 1000
+    monkeypatch.setattr("zslearn._scoring._blocks._MIN_MORE", least)
     monkeypatch.setattr("zslearn._scoring._blocks._MIN_BOUNDED", 0)
     monkeypatch.setattr("zslearn._scoring._blocks._MAX_REST", 2.0)
     monkeypatch.setattr("zslearn._scoring._blocks._MAX_PASSED", 1.0)

@@ -15,6 +15,7 @@ from zslearn.calibration import CalibratedStacking, PredictionSets
 from zslearn.datasets import make_zero_shot
 from zslearn.signatures import SignatureTable
 from zslearn.synthesis import GaussianEXEM
+from zslearn.synthesis._adaptation_trial import Trial
 
 DATA = make_zero_shot(n_seen=20, n_unseen=6, random_state=0)
 NEW = "a class without a signature"
@@ -107,6 +108,20 @@ def test_adapting_reads_one_state(method, monkeypatch):
     assert "a new class" in model.classes_
     assert "a new class" not in adapted.classes_
     np.testing.assert_array_equal(adapted.decision_function(X), expected)
+
+
+def test_gains_are_read_while_a_model_adapts_for_the_first_time(monkeypatch):
+    model = GaussianEXEM().fit(DATA.X_train, DATA.y_train, signatures=DATA.signatures)
+    X, table = DATA.X_test_unseen, Trial.table
+    model.adapt(X, classes=DATA.unseen_classes, accept=True)
+
+    def adapt_to_all_and_read(trial):
+        model.adapt(X, accept=True)
+        return table(trial)
+
+    monkeypatch.setattr(Trial, "table", adapt_to_all_and_read)
+    assert list(model.unlabelled_gains_) == ["alone"]
+    assert sorted(model.unlabelled_gains_) == ["all", "alone"]
 
 
 def test_sets_read_one_state(monkeypatch):

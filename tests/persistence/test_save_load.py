@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import mmap
 import multiprocessing
 import os
+import pickle
 import threading
 import time
+import tracemalloc
 
 import numpy as np
 import pandas as pd
@@ -423,3 +426,40 @@ def test_large_models_are_mapped_and_opened_without_reading(labels, verify, tmp_
     path.write_bytes(content)
     with pytest.raises(persistence.ModelFileError, match="checksum"):
         persistence.load(path)
+
+
+@pytest.mark.parametrize("write", [pickle.dumps, copy.deepcopy, "save"])
+def test_a_saved_model_keeps_no_copy_of_its_classes(write, path):
+    rng = np.random.default_rng(0)
+    many = rng.standard_normal((10_000, DATA.signatures.shape[1]))
+    more = pd.DataFrame(many, [f"class {i}" for i in range(100, 10_100)], DATA.signatures.columns)
+    model = fit(ESZSL(), signatures=pd.concat([DATA.signatures, more]))
+    model.add_classes({"new": DATA.signatures.sum()}).predict(X)
+    head = model.class_scorer_.parameters.nbytes
+    tracemalloc.start()
+    before = tracemalloc.get_traced_memory()[0]
+    _ = zslearn.save(model, path) if write == "save" else write(model) and None
+    kept = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert kept < head / 2
+
+
+@pytest.mark.parametrize("verify", [True, False])
+def test_a_file_that_is_replaced_while_it_is_opened(verify, path, monkeypatch):
+    old, new = fit(ESZSL()), fit(ESZSL(alpha_features=100.0))
+    new.remove_classes(new.unseen_classes_[:1]).add_classes({"other": DATA.signatures.sum()})
+    head = old.class_scorer_.parameters
+    monkeypatch.setattr("zslearn.persistence._container._MIN_MAPPED", head.nbytes)
+    zslearn.save(old, path)
+    successors = [new]
+
+    def open_and_replace(*args, **options):
+        opened = safe_open(*args, **options)
+        if successors:
+            zslearn.save(successors.pop(), path)
+        return opened
+
+    monkeypatch.setattr("zslearn.persistence._container.safe_open", open_and_replace)
+    loaded = zslearn.load(path, verify=verify)
+    assert loaded.classes_.tolist() == new.classes_.tolist()
+    assert_same(loaded, new)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -8,6 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy.spatial.distance import pdist
 
+from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.signatures import (
     SignatureViews,
@@ -167,3 +170,19 @@ def test_twins_among_the_signatures_and_new_classes():
     with pytest.raises(ValueError, match=SHOWN):
         model.add_classes(new)
     assert COMPOSED in fitted(["ant", "bee", COMPOSED]).classes_
+
+
+def test_many_classes_with_few_signatures_are_added_in_little_memory():
+    model = fitted(["ant", "bee", "cat"])
+
+    def same(kind):
+        return pd.DataFrame(np.ones((1000, 3)), index=[f"{kind} {i}" for i in range(1000)])
+
+    with pytest.warns(InputWarning, match="999 pairs of classes"):
+        model.add_classes(same("first"))
+    tracemalloc.start()
+    with pytest.warns(InputWarning, match="pairs of classes cannot be distinguished"):
+        model.add_classes(same("second"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 3e7

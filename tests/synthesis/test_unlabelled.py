@@ -100,7 +100,7 @@ def test_expectation_and_maximisation_by_hand():
         counts, n = r.sum(axis=0), r.sum()
         precision = 1 / prior.variances + weight * counts[:, None]
         means = (prior.means / prior.variances + weight * (r.T @ z)) / precision
-        evidence = np.prod(1 - r, axis=0) / (1 - counts / n) ** n
+        evidence = np.minimum(np.prod(1 - r, axis=0) / (1 - counts / n) ** n, 1.0)
         shares = (counts + 20 * first) / (1 + evidence)
         shares = shares / shares.sum()
     proportions = (counts + first) / (1 + evidence)
@@ -195,6 +195,19 @@ def test_absent_classes_stay_where_they_are(model, data):
     own = np.isin(data.y_test_unseen, present)
     done = model.adapt(data.X_test_unseen[own], classes=data.unseen_classes).adaptation_
     assert done.proportions[present].mean() > 2 * done.proportions.drop(present).mean()
+
+
+def test_images_of_one_class():
+    """Some images are left to the background, so that fewer are explained than there are."""
+    data = make_zero_shot(n_seen=14, n_unseen=6, random_state=1)
+    model, X, classes = fitted(data), data.X_test_unseen, np.sort(data.unseen_classes)
+    alone = model.adapt(X, classes=classes[:1], accept=True)
+    assert alone.adaptation_.proportions.tolist() == [1.0]
+    assert np.isfinite(alone.decision_function(X)).all()
+    for own in classes[:2]:
+        images = X[data.y_test_unseen == own]
+        done = model.adapt(images, classes=classes[:2], accept=True).adaptation_
+        assert done.proportions[own] > 0.9
 
 
 def test_adapting_again_begins_anew(model, data):

@@ -14,7 +14,7 @@ import copy
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -42,6 +42,7 @@ from zslearn._utils._array import (
     to_numpy,
     unit_rows,
 )
+from zslearn._utils._jit import jit
 from zslearn._utils._processes import blas_threads, in_threads
 
 #: Precision of scores on a GPU: plain float32, or its tensor cores.
@@ -77,20 +78,23 @@ def score_precision(precision: Precision) -> Iterator[None]:
         _precision.reset(token)
 
 
-def product(rows: Array, parameters: Array) -> Array:
-    """Inner products of rows and vectors in the requested precision."""
+def product(rows: Array, parameters: Array, half: Array = None) -> Array:
+    """Inner products of rows and vectors in the requested precision, less `half` per vector."""
     precision = _precision.get()
-    if precision != "full" and compat.is_torch_array(rows) and on_device(rows):
+    if compat.is_torch_array(rows) and on_device(rows):
         import torch
 
-        if rows.dtype == torch.float32:
-            if precision == "bf16":
-                rows, parameters = rows.bfloat16().float(), parameters.bfloat16().float()
-            # TF32 represents bfloat16 numbers exactly and accumulates products in float32.
-            with _tf32():
-                return rows @ parameters.T
-    xp = compat.array_namespace(rows)
-    return rows @ xp.matrix_transpose(parameters)
+        is_reduced = precision != "full" and rows.dtype == torch.float32
+        if is_reduced and precision == "bf16":
+            rows, parameters = rows.bfloat16().float(), parameters.bfloat16().float()
+        # TF32 represents bfloat16 numbers exactly and accumulates products in float32.
+        with _tf32() if is_reduced else nullcontext():
+            # The sum is part of the product, which saves a pass over the scores.
+            return rows @ parameters.T if half is None else torch.addmm(-half, rows, parameters.T)
+    out = rows @ compat.array_namespace(rows).matrix_transpose(parameters)
+    if half is not None:
+        out -= half[None, :]
+    return out
 
 
 @contextmanager
@@ -208,15 +212,7 @@ class PreparedClasses:
     def exact(self, rows: Any, row: Any, classes: Any) -> Any:
         """Final scores of pairs of rows and classes of NumPy, rounded from double precision."""
         out = np.empty(len(row), dtype=rows.dtype)
-        for start in range(0, len(row), _EXACT_PAIRS):
-            part = slice(start, start + _EXACT_PAIRS)
-            x = rows[row[part]].astype(np.float64)
-            p = self.parameters[classes[part]].astype(np.float64)
-            if self.score == "euclidean":
-                x -= p
-                out[part] = -np.sqrt(np.einsum("nd,nd->n", x, x))
-            else:
-                out[part] = np.einsum("nd,nd->n", x, p)
+        _score_pairs(rows, np.asarray(self.parameters), row, classes, self.half is not None, out)
         return out if self.bias is None else out + self.bias[classes]
 
     def bounds(self) -> ScoreBounds | None:
@@ -236,9 +232,8 @@ class PreparedClasses:
             for i in range(1, self.parameters.shape[1]):
                 out = self.xp.maximum(out, product(rows, self.parameters[classes, i, :]))
         else:
-            out = product(rows, self.parameters[classes, :])
-        if self.half is not None:
-            out -= self.half[classes][None, :]
+            half = None if self.half is None else self.half[classes]
+            out = product(rows, self.parameters[classes, :], half)
         if not self.finished_later:
             out = self.finish(out, squares)
             if self.bias is not None:
@@ -273,12 +268,14 @@ class ScoreBounds:
               \sqrt{\lVert p \rVert^2 - \lVert c \rVert^2}
 
     by the Cauchy–Schwarz inequality. The roots, and −½‖p‖² for distances, are two further
-    coordinates, so that all bounds are one product. Coordinates are computed in double precision
-    and rounded to single; `slack` covers this and the rounding of the product.
+    coordinates, so that all bounds are one product. Classes that pass are bounded again with more
+    directions. Coordinates are computed in double precision and rounded to single; `slack` covers
+    this and the rounding of the product.
     """
 
-    axes: Floats  # (width, r)
+    axes: Floats  # (width, r), more than r columns if there is a second bound
     coordinates: NDArray[np.float32]  # (n_classes, r + 2)
+    more: NDArray[np.float32]  # (n_classes, number of further directions + 1), or no columns
     largest: float  # norm of a class
     has_half: bool  # whether the last coordinates are −½‖p‖²
 
@@ -294,34 +291,47 @@ class ScoreBounds:
             n_axes = width // 4
             if n_axes < 1 or rest[n_axes - 1] > _MAX_REST:
                 return None
+        # A second bound does not pay for a few directions.
+        n_first = min(int(np.argmax(rest < _FIRST_REST)) + 1, n_axes)
+        n_first = n_first if n_axes - n_first >= _MIN_MORE else n_axes
         axes = np.ascontiguousarray(vectors[:, ::-1][:, :n_axes])
-        out = np.empty((n_classes, n_axes + 2), dtype=np.float32)
+        n_more = n_axes - n_first + 1 if n_first < n_axes else 0
+        out = np.empty((n_classes, n_first + 2), dtype=np.float32)
+        bounds = cls(
+            axes, out, np.empty((n_classes, n_more), dtype=np.float32), 0.0, half is not None
+        )
         largest = 0.0
         for part in row_blocks(n_classes, 8 * (width + n_axes)):
-            out[part, :-1], squares = cls._coordinates(parameters[part], axes)
+            out[part, :-1], bounds.more[part], squares = bounds._coordinates(parameters[part])
             out[part, -1] = 0 if half is None else -squares / 2
             largest = max(largest, float(squares.max()) ** 0.5)
-        return cls(axes, out, largest, half is not None)
+        return replace(bounds, largest=largest)
 
-    @staticmethod
-    def _coordinates(rows: Any, axes: Floats) -> tuple[Floats, Floats]:
-        """Coordinates of rows with the norm of the rest of each row, and squared norms of rows."""
+    def _coordinates(self, rows: Any) -> tuple[Floats, Floats, Floats]:
+        """First and further coordinates of rows, each with the norm of the rest, and squares."""
         rows = rows.astype(np.float64)
-        first = rows @ axes
+        every, n_first = rows @ self.axes, self.coordinates.shape[1] - 2
         squares = np.einsum("nd,nd->n", rows, rows)
-        # Rounding errors of the difference are relative to the square.
-        rest = squares * (1 + _ROUNDING_BOUND) - np.einsum("nd,nd->n", first, first)
-        return np.column_stack([first, np.sqrt(np.maximum(rest, 0))]), squares
 
-    def rows(self, rows: Any, bias: Any) -> tuple[Any, Any, Any]:
-        """Factors of rows in the product, their squared norms, and the slack of their bounds."""
-        coordinates, squares = self._coordinates(rows, self.axes)
+        def with_rest(start: int, stop: int) -> Floats:
+            # Rounding errors of the difference are relative to the square.
+            found = np.einsum("nd,nd->n", every[:, :stop], every[:, :stop])
+            rest = np.sqrt(np.maximum(squares * (1 + _ROUNDING_BOUND) - found, 0))
+            return np.column_stack([every[:, start:stop], rest])
+
+        more = with_rest(n_first, every.shape[1])[:, : self.more.shape[1]]
+        return with_rest(0, n_first), more, squares
+
+    def rows(self, rows: Any, bias: Any) -> tuple[Any, Any, Any, Any]:
+        """Factors of rows in both bounds, their squared norms, and the slack of the bounds."""
+        coordinates, more, squares = self._coordinates(rows)
         factors = np.column_stack([coordinates, np.ones(len(rows))]).astype(np.float32)
-        unit = np.finfo(np.float32).eps * (factors.shape[1] + 16)
+        unit = np.finfo(np.float32).eps * (self.axes.shape[1] + 18)
         # Products, or distances and their squares, are at most this large.
         norms = np.sqrt(squares)
         size = (norms + self.largest) ** 2 if self.has_half else norms * self.largest
-        return factors, squares, unit * (size + (0 if bias is None else np.abs(bias).max()))
+        slack = unit * (size + (0 if bias is None else np.abs(bias).max()))
+        return factors, more.astype(np.float32), squares, slack
 
     def above(self, factors: Any, classes: slice) -> Any:
         """Bounds for factors of rows and some classes."""
@@ -353,11 +363,13 @@ def prepared_classes(
 # that it does not count, or that to a quarter of them is at most `_MAX_REST`.
 _MIN_BOUNDED, _MAX_PRINCIPAL = 1 << 22, 1 << 13
 _NO_REST, _MAX_REST = 1e-6, 0.1
+# The first bound uses directions that leave this part of the squared norms, if the second then has
+# this many more directions. The first may let more classes pass by this factor.
+_FIRST_REST, _MIN_MORE, _MAX_PASSED_FIRST = 0.12, 16, 4
 _ROUNDING_BOUND = 1e-12
-# Number of pairs of a row and a class that are scored at a time.
-_EXACT_PAIRS = 4096
-# Bounds are of no use if more than this part of the classes passes, plus that part in all rows.
-_MAX_PASSED, _MAX_PASSED_ONCE = 0.004, 0.1
+# Bounds are of no use if more than this part of the classes passes, plus that part in all rows. In
+# the first of `_PATIENCE` batches, whose k-th best scores are low, up to as many times more may.
+_MAX_PASSED, _MAX_PASSED_ONCE, _PATIENCE = 0.1, 0.1, 4
 # Columns and values of the best classes of each row.
 Best = tuple[Array, Array]
 _NAN_SCORES = "Scores are NaN: check the embedded rows and the class parameters for NaN."
@@ -456,8 +468,8 @@ class _Plan:
     positions: NDArray[np.intp] | None
     #: The column of each stored class, −1 if it is not a candidate; None if they are in order.
     rank: NDArray[np.intp] | None = field(default=None, init=False)
-    #: Whether upper bounds of the scores are used as long as they exclude most classes.
-    prunes: bool = field(default=True, init=False)
+    #: The batch of classes from which upper bounds are used, later if they exclude too few.
+    prune_from: int = field(default=1, init=False)
 
     def __post_init__(self) -> None:
         if self.score not in get_args(ScoreFunction):
@@ -669,9 +681,12 @@ def _best_of_tile(plan: _Plan, parts: list[PreparedClasses], embedded: Any, k: i
         if plan.rank is not None:
             columns = plan.rank[first : first + len(columns)]
         pairs = None
-        if plan.prunes and (bounds := prepared.bounds()) is not None:
-            pairs = _bounded_pairs(bounds, prepared, vectors, classes, columns, best)
-            plan.prunes = pairs is not None
+        if number >= plan.prune_from and (bounds := prepared.bounds()) is not None:
+            # The k-th best score of few classes is low, so that many of them pass.
+            limit = _MAX_PASSED * max(1, _PATIENCE // number)
+            pairs = _bounded_pairs(bounds, prepared, vectors, classes, columns, best, limit)
+            if pairs is None:
+                plan.prune_from = 2 * number
         if pairs is None:
             pairs = _compared_pairs(prepared, vectors, squares, classes, columns, best)
         best.add(*pairs)
@@ -708,6 +723,7 @@ def _bounded_pairs(
     classes: slice,
     columns: Any,
     best: Any,
+    limit: float,
 ) -> _Found | None:
     """The same from upper bounds of the scores; None if too many classes pass."""
     n_rows, n_classes = len(vectors), len(columns)
@@ -717,7 +733,7 @@ def _bounded_pairs(
         return None
     if bounds not in best.factors:
         best.factors[bounds] = bounds.rows(vectors, prepared.bias)
-    factors, squares, slack = best.factors[bounds]
+    factors, more, squares, slack = best.factors[bounds]
     above, unit = bounds.above(factors, classes), np.finfo(np.float32).eps
     is_biased_distance = prepared.half is not None and prepared.bias is not None
     if is_biased_distance:
@@ -746,10 +762,59 @@ def _bounded_pairs(
         slack = 8 * unit * (np.abs(least) + 2 * float(np.abs(prepared.bias).max()))
     least = np.nextafter((least - slack).astype(np.float32), np.float32(-np.inf))
     hits = np.flatnonzero(above >= least[:, None])
-    if len(hits) > (_MAX_PASSED + _MAX_PASSED_ONCE / n_rows) * above.size + 4 * n_rows * best.k:
+    limit = (limit + _MAX_PASSED_ONCE / n_rows) * above.size + 4 * n_rows * best.k
+    has_more = more.shape[1] > 0 and not is_biased_distance
+    if len(hits) > (_MAX_PASSED_FIRST if has_more else 1) * limit:
         return None
     row, at = np.divmod(hits, n_classes)
+    if has_more:
+        passed = np.empty(len(row), dtype=np.bool_)
+        coordinates, others = bounds.coordinates[classes], bounds.more[classes]
+        _bound_pairs(above, factors, coordinates, more, others, row, at, least, passed)
+        row, at = row[passed], at[passed]
+        if len(row) > limit:
+            return None
     return row, columns[at], prepared.exact(vectors, row, classes.start + at)
+
+
+@jit("the bounds of scores", fast={"reassoc", "contract"})
+def _bound_pairs(
+    above: Any,
+    factors: Any,
+    coordinates: Any,
+    more: Any,
+    class_more: Any,
+    row: Any,
+    at: Any,
+    least: Any,
+    passed: Any,
+) -> None:
+    """Whether the second bound of each pair of a row and a class reaches that of the row."""
+    rest = factors.shape[1] - 2
+    for i in range(len(row)):
+        x, c = row[i], at[i]
+        bound = above[x, c] - factors[x, rest] * coordinates[c, rest]
+        for j in range(more.shape[1]):
+            bound += more[x, j] * class_more[c, j]
+        passed[i] = bound >= least[x]
+
+
+@jit("the scores of pairs", fast={"reassoc", "contract"})
+def _score_pairs(
+    rows: Any, parameters: Any, row: Any, classes: Any, is_distance: bool, out: Any
+) -> None:
+    """Products, or negative distances, of pairs of a row and a class."""
+    for i in range(len(row)):
+        x, p, total = rows[row[i]], parameters[classes[i]], 0.0
+        if is_distance:
+            for j in range(len(x)):
+                difference = float(x[j]) - float(p[j])
+                total += difference * difference
+            out[i] = -math.sqrt(total)
+        else:
+            for j in range(len(x)):
+                total += float(x[j]) * float(p[j])
+            out[i] = total
 
 
 class _Selection:

@@ -135,9 +135,11 @@ class _Described:
         return self._of(self.tables.without(self.tables.find(labels)), self.chunks)
 
     def __getstate__(self) -> dict[str, Any]:
-        parameters = self.parameters
-        is_whole = not isinstance(parameters, RowChunks)
-        return {"table": self.table, "parameters": parameters if is_whole else parameters.whole}
+        tables = self.tables
+        if tables.is_one_table:
+            return {"table": tables.first, "parameters": self.parameters}
+        # Unlike `table`, these copies are not kept.
+        return {"table": tables.subset(tables.order), "parameters": self.parameters[:]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]

@@ -285,6 +285,8 @@ class Encoder:
 
 #: Minimum memory of a cell in pandas, and of a feature in a trial, in bytes.
 _CELL_BYTES = FEATURE_BYTES = 64
+#: Kinds that a method of the decoder restores; a dict of its methods would be a reference cycle.
+_SPECIAL = frozenset({"array", "function", "object", "same"})
 #: Further keys that nodes may have.
 _FURTHER_KEYS = {"array": {"as", "order", "library"}, "object": {"parameters", "state"}}
 #: Errors that malformed values cause.
@@ -318,12 +320,6 @@ class Decoder:
         self._n_named = self._n_held = 0
         self._is_finite: dict[str, bool] = {}
         self._depth = 0
-        self._special: dict[str, Callable[[Any, dict[str, Any], bool], Any]] = {
-            "array": self._array,
-            "function": self._function,
-            "object": self._object,
-            "same": self._same,
-        }
 
     @property
     def unused(self) -> set[str]:
@@ -352,12 +348,12 @@ class Decoder:
 
     def _decode(self, name: Any, node: dict[str, Any], finite: bool) -> Any:
         kind = _KINDS.get(name)
-        if kind is None and name not in self._special:
+        if kind is None and name not in _SPECIAL:
             raise BadContentError(f"it contains a value of the unknown kind {plain(name, 60)!r}")
         if not node.keys() - {name} <= _FURTHER_KEYS.get(name, set()):
             raise BadContentError(f"it contains a value of kind {name!r} with unknown keys")
         if kind is None:
-            return self._special[name](node[name], node, finite)
+            return getattr(self, f"_{name}")(node[name], node, finite)
         simpler = self.decode(node[name], finite=finite)
         if kind.cls is float and finite:
             raise BadContentError(f"it contains {plain(simpler, 20)} instead of a finite number")

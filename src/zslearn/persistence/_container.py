@@ -12,6 +12,7 @@ import hashlib
 import json
 import math
 import mmap
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from zslearn._utils._files import atomic_write
+from zslearn._utils._files import atomic_write, regular_size
 from zslearn._utils._messages import plain
 from zslearn._utils._reading import Budget, unique_keys
 
@@ -62,7 +63,7 @@ class OpenFile(NamedTuple):
     sha256: str
     tensors: Any
     budget: Budget
-    path: Path
+    file: Any
 
     def arrays(self) -> dict[str, dict[str, Any]]:
         """Type and shape of each array by name, without reading it."""
@@ -102,10 +103,9 @@ class OpenFile(NamedTuple):
         """Map some arrays, in pages of which a process has a copy only if it writes to them."""
         if not names:
             return {}
-        with open(self.path, "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            header = json.loads(file.read(length))
-            mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+        mapping = mmap.mmap(self.file.fileno(), 0, access=mmap.ACCESS_COPY)
+        length = int.from_bytes(mapping[:8], "little")
+        header = json.loads(mapping[8 : 8 + length])
         arrays: dict[str, NDArray[Any]] = {}
         for name in names:
             dtype, shape = DTYPES[header[name]["dtype"]], header[name]["shape"]
@@ -148,9 +148,10 @@ def _digest(content: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> s
 @contextmanager
 def open_file(path: Path) -> Iterator[OpenFile]:
     """Open a file and validate its header."""
-    budget = Budget(path)
-    size = budget.file_size
+    regular_size(path)
     with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        budget = Budget(path, file_size=size)
         start = file.read(8)
         length = int.from_bytes(start, "little")
         if len(start) < 8 or length > size - 8:
@@ -160,14 +161,24 @@ def open_file(path: Path) -> Iterator[OpenFile]:
         if length > _MAX_HEADER:
             raise BadContentError(f"its header exceeds {_MAX_HEADER >> 20} MiB")
         budget.check(size + _MEMORY_PER_BYTE * length)
-    with _opened(path) as tensors:
-        metadata = tensors.metadata() or {}
-        if metadata.keys() != {"zslearn"}:
-            raise BadContentError("it is not a model file: it lacks the metadata of zslearn")
-        content = read_json(metadata["zslearn"], "its description")
-        if not isinstance(content, dict):
-            raise BadContentError("its description is not a JSON object")
-        yield OpenFile(content, str(content.pop("sha256", "")), tensors, budget, path)
+        with _opened(path) as tensors:
+            if os.path.samestat(os.fstat(file.fileno()), os.stat(path)):
+                yield _open_file(tensors, budget, file)
+                return
+    # The file was replaced while it was opened.
+    with open_file(path) as replaced:
+        yield replaced
+
+
+def _open_file(tensors: Any, budget: Budget, file: Any) -> OpenFile:
+    """Read the description in the header."""
+    metadata = tensors.metadata() or {}
+    if metadata.keys() != {"zslearn"}:
+        raise BadContentError("it is not a model file: it lacks the metadata of zslearn")
+    content = read_json(metadata["zslearn"], "its description")
+    if not isinstance(content, dict):
+        raise BadContentError("its description is not a JSON object")
+    return OpenFile(content, str(content.pop("sha256", "")), tensors, budget, file)
 
 
 def _opened(path: Path) -> Any:

@@ -450,6 +450,8 @@ class SignatureTable:
         if like is not None or _holds_mappings(signatures):
             signatures = schema.rows_by_name(signatures, *_defaults(known, like))
         table = signatures if isinstance(signatures, cls) else cls.read(signatures, None)
+        if not len(table.labels):
+            raise ValueError("signatures has no rows; describe at least one class.")
         table = table.with_labels_like(schema.labels, "the fitted classes")
         repeated = table.labels[known.find(table.labels) >= 0].tolist()
         if repeated:
@@ -586,7 +588,7 @@ class SignatureTable:
     def rows_by_name(self, signatures: Any, *defaults: float) -> Any:
         """Convert values given by attribute name to signatures; see :meth:`from_new`."""
         signatures = indexed_by_label(signatures)
-        if isinstance(signatures, pd.DataFrame):
+        if isinstance(signatures, pd.DataFrame) and len(signatures):
             _unique_columns(signatures.columns, "signatures")
             given = [(label, dict(row)) for label, row in signatures.iterrows()]
         elif _holds_mappings(signatures, also=pd.Series):
@@ -684,7 +686,7 @@ class SignatureTable:
     def equal_pairs(self, other: SignatureTable | None = None) -> list[tuple[Any, Any]]:
         """Pairs of labels with equal signatures of unit length, within or between tables.
 
-        The second label is of `other`. Each row is compared with one row, or with all of the other
+        The second label is of `other`. Each row is compared with one row, or with some of the other
         table. `read` has already warned of signatures that are zero, which are left out.
         """
         (products, order), tolerance = self._unit_products, 1e-9 * self.n_attributes
@@ -696,6 +698,7 @@ class SignatureTable:
             values, others = other._unit_products
             low = np.searchsorted(products, values - tolerance)
             counts = np.searchsorted(products, values + tolerance, side="right") - low
+            counts = np.minimum(counts, _MOST_COMPARED)
             at = np.repeat(low - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
             rows = np.column_stack([order[at], np.repeat(others, counts)])
         is_same = _are_equal(self.unit_rows(rows[:, 0]), second.unit_rows(rows[:, 1]))
@@ -802,6 +805,8 @@ def _spread(array: Floats, own: NDArray[Any], labels: NDArray[Any]) -> Floats:
 
 #: Number of rows that are normalised at a time.
 _BATCH = 1 << 14
+#: Number of rows of another table that may be equal to a row and are compared with it.
+_MOST_COMPARED = 16
 
 
 def equal_rows(arrays: Sequence[Floats]) -> list[tuple[int, int]]:

@@ -21,8 +21,10 @@ and :math:`\pi_c` the proportion of the class, with a Dirichlet prior worth ten 
   of the C candidates explains.
 - :math:`\rho_c` is the probability that images of class c are present at all, integrated over. It
   follows from the evidence of the images for a mixture with the class against one without it,
-  :math:`\rho_c = \sigma\bigl(n \log(1 - n_c / n) - \sum_i \log(1 - r_c(z_i))\bigr)` with
-  :math:`n_c = \sum_i r_c(z_i)` and :math:`n = \sum_c n_c`.
+  :math:`\rho_c = \sigma\bigl(\max(0, n \log(1 - n_c / n) - \sum_i \log(1 - r_c(z_i)))\bigr)` with
+  :math:`n_c = \sum_i r_c(z_i)` and :math:`n = \sum_c n_c`. If candidates explain all images, the
+  difference is never negative, by Jensen's inequality. Otherwise it would be for a class to which
+  almost all explained images belong.
 
 An image counts as :math:`t \, r_c` samples of the class, with t its weight:
 
@@ -105,7 +107,7 @@ class UnlabelledSums(NamedTuple):
         """The probability that images of each class are present."""
         total = max(float(self.counts.sum()), _ROUNDING)
         shares = np.minimum(self.counts / total, 1 - _ROUNDING)
-        return np.asarray(expit(self.evidence + total * np.log1p(-shares)))
+        return np.asarray(expit(np.maximum(self.evidence + total * np.log1p(-shares), 0.0)))
 
 
 class Assignment(NamedTuple):
