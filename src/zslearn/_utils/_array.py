@@ -131,6 +131,7 @@ class RowsInBlocks(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     has_labels: bool
+    shard_ends: list[int]
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
