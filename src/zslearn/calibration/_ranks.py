@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -14,7 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._probabilities import softmax
-from zslearn._utils._array import Floats, to_numpy
+from zslearn._utils._array import Floats, IdentityCache, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn._utils._saved import Saved, saves
@@ -29,9 +28,12 @@ from zslearn.calibration._thresholds import (
     share_outside,
     thresholds_at,
 )
-from zslearn.signatures._class_graph import ClassTree, cluster_hierarchy
-from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._class_graph import ClassPaths, ClassTree, cluster_hierarchy
+from zslearn.signatures._table import SignatureTable, find_sorted
 from zslearn.signatures._views import side_by_side
+
+# Hierarchies of the latest estimators, and candidates of the latest predictions.
+_trees, _candidate_trees = IdentityCache(4), IdentityCache(4)
 
 #: The root that joins several roots of a hierarchy.
 TOP = "(all classes)"
@@ -57,46 +59,41 @@ class Paths:
         return depths, self.probabilities[np.arange(len(depths)), depths]
 
 
-class CandidateTree:
+class CandidateTree(ClassPaths):
     """The nodes of a hierarchy above some classes; a class that it lacks is a child of the root."""
 
     def __init__(self, tree: ClassTree, labels: NDArray[Any]) -> None:
-        paths = [[*reversed(tree.ancestors(label)), label] for label in labels.tolist()]
-        roots = {path[0] for path in paths if len(path) > 1 or path[0] in tree}
-        top: Hashable = next(iter(roots)) if len(roots) == 1 else TOP
-        paths = [path if path[0] == top else [top, *path] for path in paths]
-        positions: dict[Hashable, int] = {}
-        for node in itertools.chain.from_iterable(paths):
-            positions.setdefault(node, len(positions))
-        self.nodes = np.empty(len(positions), dtype=object)
-        self.nodes[:] = list(positions)
-        self.children: list[list[int]] = [[] for _ in positions]
-        #: Whether a class (row) lies at or below a node (column).
-        self.is_below = np.zeros((len(labels), len(positions)), dtype=bool)
-        for row, path in enumerate(paths):
-            places = [positions[node] for node in path]
-            self.is_below[row, places] = True
-            for parent, child in itertools.pairwise(places):
-                if child not in self.children[parent]:
-                    self.children[parent].append(child)
-        self.n_levels = max(map(len, paths))
-        #: The row of the class that a node is, for nodes that are classes.
-        self.class_of = {positions[label]: row for row, label in enumerate(labels.tolist())}
+        super().__init__(tree, labels, top=TOP)
+        #: Number of the first child of each node, and of the node after the last one.
+        self._children = np.searchsorted(self.parents[1:], np.arange(len(self.nodes) + 1)) + 1
+        #: The row of the class that a node is; −1 for other nodes.
+        self.class_of = np.full(len(self.nodes), -1)
+        self.class_of[self.ends] = np.arange(len(labels))
+
+    def of_nodes(self, probabilities: Floats) -> Floats:
+        """Sum of the probabilities of the classes at or below each node."""
+        sums = np.zeros((len(probabilities), len(self.nodes)))
+        sums[:, self.ends] = probabilities
+        for level in reversed(range(1, len(self.levels))):
+            # Parents of this level, each with its first child.
+            level_nodes = slice(*self.starts[level : level + 2])
+            parents, first = np.unique(self.parents[level_nodes], return_index=True)
+            sums[:, parents] += np.add.reduceat(sums[:, level_nodes], first, axis=1)
+        return sums
 
     def descend(self, probabilities: Floats) -> Paths:
         """Follow the most probable child from the root to a leaf or a more probable inner class."""
-        of_nodes = probabilities @ self.is_below
-        n_samples = len(probabilities)
-        nodes = np.full((n_samples, self.n_levels), -1, dtype=np.intp)
+        of_nodes = self.of_nodes(probabilities)
+        nodes = np.full((len(probabilities), len(self.levels)), -1, dtype=np.intp)
         nodes[:, 0] = 0
-        for level in range(1, self.n_levels):
+        for level in range(1, len(self.levels)):
             for parent in np.unique(nodes[:, level - 1]):
-                children = self.children[parent] if parent >= 0 else []
-                if not children:
+                start, stop = self._children[parent : parent + 2] if parent >= 0 else (0, 0)
+                if start == stop:
                     continue
                 here = np.flatnonzero(nodes[:, level - 1] == parent)
-                best = np.asarray(children)[of_nodes[np.ix_(here, children)].argmax(axis=1)]
-                if parent in self.class_of:
+                best = start + of_nodes[here, start:stop].argmax(axis=1)
+                if self.class_of[parent] >= 0:
                     stays = probabilities[here, self.class_of[parent]] > of_nodes[here, best]
                     best = np.where(stays, -1, best)
                 nodes[here, level] = best
@@ -108,9 +105,8 @@ class CandidateTree:
 
         That is the probability of the first wrong node on its path.
         """
-        on_path = self.is_below[true[:, None], np.maximum(paths.nodes, 0)]
-        wrong = (paths.nodes >= 0) & ~on_path
-        return np.where(wrong, paths.probabilities, 0.0).max(axis=1)
+        is_wrong = (paths.nodes >= 0) & (paths.nodes != self.levels[:, true].T)
+        return np.where(is_wrong, paths.probabilities, 0.0).max(axis=1)
 
 
 class RankPrediction(NamedTuple):
@@ -238,32 +234,50 @@ class RankPredictor(BaseSetPredictor):
         """
         state = self._snapshot()
         labels = state._candidates(classes)
-        parts = [part[2:] for part in state._predicted_nodes(X, labels, confidence)]
+        parts = [
+            (tree.nodes[nodes], depths, probabilities)
+            for _, tree, nodes, depths, probabilities in state._predicted_nodes(
+                X, labels, confidence
+            )
+        ]
         return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def _set_members(
         self, X: Any, labels: NDArray[Any], coverage: float | None
     ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
         """Every candidate below the predicted node; the coverage is the confidence."""
-        for probabilities, inside, *_ in self._predicted_nodes(X, labels, coverage):
-            yield probabilities, inside
+        for probabilities, tree, nodes, depths, _ in self._predicted_nodes(X, labels, coverage):
+            yield probabilities, tree.levels[depths] == nodes[:, None]
 
     def _predicted_nodes(
         self, X: Any, labels: NDArray[Any], confidence: float | None
-    ) -> Iterator[tuple[Floats, NDArray[np.bool_], NDArray[Any], NDArray[np.intp], Floats]]:
-        """Yield (class probabilities, classes below the nodes, nodes, depths, probabilities)."""
+    ) -> Iterator[tuple[Floats, CandidateTree, NDArray[np.intp], NDArray[np.intp], Floats]]:
+        """Yield (class probabilities, tree, nodes, depths, probabilities) of blocks of rows."""
         scorer = self.class_scorer_
         thresholds = self._thresholds(self.confidence if confidence is None else confidence)
-        tree = CandidateTree(ClassTree(self.parents_), labels)
-        described = ~np.isin(labels, self.seen_classes_)
+        tree = self._candidate_tree(labels)
+        described = np.ones(len(labels), dtype=bool)
+        seen = find_sorted(self.seen_classes_, labels)
+        described[seen[seen >= 0]] = False
+        classes = None if labels is scorer.labels else labels
         for rows in self._checked_blocks(X):
-            of_classes = np.asarray(to_numpy(scorer.probabilities(rows, labels)), dtype=np.float64)
+            of_classes = np.asarray(to_numpy(scorer.probabilities(rows, classes)), np.float64)
             paths = tree.descend(of_classes)
-            as_described = described[[tree.class_of[end] for end in paths.ends.tolist()]]
+            as_described = described[tree.class_of[paths.ends]]
             own = np.where(as_described, thresholds[1], thresholds[0])
             depths, probabilities = paths.depths_above(own)
-            places = paths.nodes[np.arange(len(depths)), depths]
-            yield of_classes, tree.is_below[:, places].T, tree.nodes[places], depths, probabilities
+            yield (
+                of_classes,
+                tree,
+                paths.nodes[np.arange(len(depths)), depths],
+                depths,
+                probabilities,
+            )
+
+    def _candidate_tree(self, labels: NDArray[Any]) -> CandidateTree:
+        """The tree of some candidates, which is kept for the latest ones."""
+        tree = _trees.get(self.held_out_, None, lambda: ClassTree(self.parents_))
+        return _candidate_trees.get(labels, tree, lambda: CandidateTree(tree, labels))
 
     def _begin_calibration(self, table: SignatureTable) -> None:
         pairs, classes = self.hierarchy, table.labels
@@ -288,7 +302,7 @@ class RankPredictor(BaseSetPredictor):
         parts, fold_paths = [], []
         for fold, temperature in zip(folds, fold_temperatures(folds), strict=True):
             paths = tree.descend(softmax(fold.scores, temperature))
-            ends = [tree.class_of[end] for end in paths.ends.tolist()]
+            ends = tree.class_of[paths.ends]
             # Negative, so that errors lie below the threshold as in NoneOfThese.
             values = -tree.lowest_correct(paths, fold.true)
             parts.append(HeldOut(values, fold.true, fold.held_out[fold.true], fold.held_out[ends]))
