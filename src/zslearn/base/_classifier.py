@@ -26,6 +26,7 @@ from zslearn._utils._array import (
     BLOCK_BYTES,
     Array,
     Floats,
+    RepeatedRows,
     RowChunks,
     is_streamed,
     row_blocks,
@@ -53,6 +54,9 @@ class _Chunk:
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
         """Hash of each row."""
+        if isinstance(self.parameters, RepeatedRows):
+            of_groups: NDArray[np.uint64] = row_keys(self.parameters.stored)
+            return of_groups[self.parameters.group]
         return row_keys(self.parameters)
 
     @cached_property
@@ -71,6 +75,7 @@ class _Chunk:
     {"table.labels": Saved("n_classes", kind="label")},
     table=Saved(kind=SignatureTable),
     parameters=Saved("n_classes", ...),
+    group=Saved("n_classes", kind="int", least=0, optional=True),
 )
 class _Described:
     """The described classes and their parameters, which are replaced together.
@@ -79,8 +84,12 @@ class _Described:
     `parameters` combine them when they are read.
     """
 
-    def __init__(self, table: SignatureTable, parameters: Array) -> None:
+    def __init__(
+        self, table: SignatureTable, parameters: Array, group: NDArray[np.intp] | None = None
+    ) -> None:
         self.tables = DescribedTables((table,))
+        if group is not None:
+            parameters = RepeatedRows(parameters, group)
         self.chunks: tuple[_Chunk, ...] = (_Chunk(parameters),)
 
     @classmethod
@@ -109,6 +118,11 @@ class _Described:
             return self.chunks[0].parameters
         return RowChunks(_arrays(self.chunks), self.tables.order)
 
+    @property
+    def group(self) -> NDArray[np.intp] | None:
+        """The stored row of each class, if classes of equal signatures share one."""
+        return getattr(self.parameters, "group", None)
+
     @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
         """For each class the first class with identical parameters; None if all differ."""
@@ -118,6 +132,13 @@ class _Described:
         is_known = largest.sorted_keys.take(at, mode="clip") == more
         if not (largest.has_equal or is_known.any() or (more[1:] == more[:-1]).any()):
             return None
+        parameters = self.parameters
+        if isinstance(parameters, RepeatedRows):
+            same = identical_rows(parameters.stored)
+            group = parameters.group if same is None else same[parameters.group]
+            _, first, group = np.unique(group, return_index=True, return_inverse=True)
+            of_first: NDArray[np.intp] = first[group]
+            return of_first
         keys = np.concatenate([chunk.keys for chunk in self.chunks])
         order = slice(None) if self.tables.is_one_table else self.tables.order
         return identical_rows(self.parameters, keys[order])
@@ -137,10 +158,17 @@ class _Described:
 
     def __getstate__(self) -> dict[str, Any]:
         parameters = self.parameters
-        is_whole = not isinstance(parameters, RowChunks)
-        return {"table": self.table, "parameters": parameters if is_whole else parameters.whole}
+        if isinstance(parameters, RepeatedRows):
+            parameters = parameters.stored
+        elif isinstance(parameters, RowChunks):
+            parameters = parameters.whole
+        state = {"table": self.table, "parameters": parameters}
+        return state if self.group is None else {**state, "group": self.group}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        group = state.get("group")
+        if group is not None and not np.max(group, initial=-1) < len(state["parameters"]):
+            raise ValueError("classes refer to parameters that are not stored")
         self.__init__(**state)  # type: ignore[misc]
 
 
@@ -270,6 +298,10 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     #: Whether `synthesize` trains, so that it is too slow for a trial; `_rows_per_class` is then
     #: the number of rows that it generates per class.
     _synthesis_trains: ClassVar[bool] = False
+
+    #: Whether `synthesize` uses the labels of described classes, so that classes of equal
+    #: signatures may differ.
+    _uses_labels: ClassVar[bool] = False
 
     signature_scale_: tuple[float, ...]
     _described: _Described
@@ -613,6 +645,12 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     def _synthesize_table(self, table: SignatureTable) -> Array:
         """Parameters of all classes of a table, a block at a time if they are independent."""
         n_classes = len(table.labels)
+        groups = None
+        if self.synthesizes_independently and not self._uses_labels:
+            groups = table.groups(self.seen_classes_)
+        if groups is not None and 2 * len(groups[0]) <= n_classes:
+            first, group = groups
+            return RepeatedRows(self._synthesize_table(table.subset(first)), group)
         # Kernels of signatures have a number per seen class.
         row_bytes = 8 * (table.n_attributes + len(self.seen_classes_))
         rows = row_blocks(n_classes, row_bytes, _SYNTHESIS_BYTES)

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -53,6 +54,10 @@ from zslearn.signatures._views import (
 
 if TYPE_CHECKING:
     from zslearn.signatures._described import DescribedTables
+
+#: The "scaling" of a view of taxa: its only column holds a number per taxon, which is 0 if the
+#: class has none, and becomes a column of zeros and ones for every taxon of a seen class.
+TAXA = "taxa"
 
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
@@ -321,11 +326,54 @@ def with_scaling(signatures: Any, scaling: str | None) -> Any:
     check_scaling(scaling, SCALING)
     if isinstance(signatures, MultiSignatures):
         return map_views(signatures, lambda view: with_scaling(view, scaling))
+    if _holds_taxa(signatures) or signatures.attrs.get(SCALING) == TAXA:
+        return signatures
     signatures = signatures.copy(deep=False)
     signatures.attrs = {name: v for name, v in signatures.attrs.items() if name != SCALING}
     if scaling is not None:
         signatures.attrs[SCALING] = scaling
     return signatures
+
+
+def _holds_taxa(frame: Any) -> bool:
+    """Whether the only column of a view is categories of text, as of `taxonomy_signatures`."""
+    if not isinstance(frame, pd.DataFrame) or frame.shape[1] != 1:
+        return False
+    dtype = frame.dtypes.iloc[0]
+    return isinstance(dtype, pd.CategoricalDtype) and not pd.api.types.is_numeric_dtype(
+        dtype.categories
+    )
+
+
+def _numbered_taxa(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace taxa by numbers that depend on their names alone, so that classes can be added."""
+    column = frame.iloc[:, 0].cat
+    # Integers up to 2⁵² are exact in double precision, and different for different names.
+    hashes = (blake2b(str(name).encode(), digest_size=8).digest() for name in column.categories)
+    numbers = [1 + (int.from_bytes(value, "little") >> 12) for value in hashes]
+    numbered = np.asarray([*numbers, 0], dtype=np.float64)[column.codes]
+    numbered_frame = pd.DataFrame(numbered[:, None], frame.index, frame.columns)
+    numbered_frame.attrs[SCALING] = TAXA
+    return numbered_frame
+
+
+def _units_of_taxa(array: Floats) -> Floats:
+    """The taxa of some classes in ascending order, in the form of the units of other columns."""
+    known = np.unique(array[array > 0])
+    return np.stack([known, np.ones_like(known)])
+
+
+def _columns_of_taxa(array: Floats, known: Floats) -> NDArray[np.intp]:
+    """The column of each class's taxon among the `known` ones.
+
+    All other taxa have one column, which is the last; −1 is for no taxon and −2 for no view.
+    """
+    numbers = array[:, 0]
+    places = find_sorted(numbers, known)
+    places[places < 0] = len(known)
+    places[numbers == 0] = -1
+    places[np.isnan(numbers)] = -2
+    return places
 
 
 def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
@@ -389,7 +437,19 @@ class SignatureTable:
     @property
     def n_attributes(self) -> int:
         """Number of attributes in all views together."""
-        return sum(array.shape[1] for array in self.arrays)
+        return sum(
+            array.shape[1] if known is None else len(known) + 1
+            for array, known in zip(self.arrays, self._taxa, strict=True)
+        )
+
+    @property
+    def _taxa(self) -> tuple[Floats | None, ...]:
+        """Numbers of the taxa with a column of their own, in each view; None for other views."""
+        none = (None,) * len(self.arrays)
+        return tuple(
+            unit[0] if scaling == TAXA and unit is not None else None
+            for scaling, unit in zip(self.scalings or none, self.units or none, strict=True)
+        )
 
     def _check_loaded(self) -> None:
         """Refuse views from a model file that do not fit each other."""
@@ -404,10 +464,12 @@ class SignatureTable:
         for array, columns, scaling, unit in zip(self.arrays, *parts, strict=True):
             if columns is not None and len(columns) != array.shape[1]:
                 raise ValueError("its signatures have different numbers of attributes and of names")
-            check_scaling(scaling, "scalings")
-            if unit is not None and (
-                Saved(2, array.shape[1]).problem(unit, {}) or not (unit[1] > 0).all()
-            ):
+            width: int | None = array.shape[1]
+            if scaling == TAXA and width == 1 and unit is not None:
+                width = None
+            else:
+                check_scaling(scaling, "scalings")
+            if unit is not None and (Saved(2, width).problem(unit, {}) or not (unit[1] > 0).all()):
                 raise ValueError("the columns of its signatures have invalid units")
 
     @classmethod
@@ -473,6 +535,7 @@ class SignatureTable:
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
         frame, columns = as_frame(signatures, seen, where)
+        frame = _numbered_taxa(frame) if _holds_taxa(frame) else frame
         labels, array = sorted_rows(frame, where)
         if array.shape[1] == 0:
             raise ValueError(f"{where} has no attributes; each class needs at least one number.")
@@ -483,9 +546,11 @@ class SignatureTable:
                 "which does not describe a class."
             )
         scaling = frame.attrs.get(SCALING)
-        check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
+        if scaling != TAXA:
+            check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
         scalings = () if scaling is None else (scaling,)
-        return cls(labels, (array,), (columns,), scalings=scalings)
+        units = (_units_of_taxa(array),) if scaling == TAXA else ()
+        return cls(labels, (array,), (columns,), scalings=scalings, units=units)
 
     @classmethod
     def _read_views(cls, signatures: MultiSignatures) -> SignatureTable:
@@ -514,8 +579,11 @@ class SignatureTable:
                     f"The views {first_name!r} and {name!r} describe different classes; only one "
                     f"of them has {name_some(sorted(here ^ described))}.{near}"
                 )
-        labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
+        labels = first.labels
+        if not all(np.array_equal(table.labels, labels) for table in tables.values()):
+            labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
         scalings = tuple((table.scalings or (None,))[0] for table in tables.values())
+        units = tuple((table.units or (None,))[0] for table in tables.values())
         return cls(
             labels,
             tuple(_spread(table.arrays[0], table.labels, labels) for table in tables.values()),
@@ -524,6 +592,7 @@ class SignatureTable:
             tuple(signatures.weights.values()),
             tuple(signatures.gamma_factors.values()),
             scalings=scalings if any(scalings) else (),
+            units=units if any(scalings) else (),
         )
 
     def with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
@@ -677,9 +746,15 @@ class SignatureTable:
         return products[order], order
 
     def unit_rows(self, rows: Any) -> list[Floats]:
-        """Some rows at unit length, of each view with a weight."""
-        views = zip(self.subset(rows).in_units(), self.weights, strict=True)
-        return [unit_rows(array) for array, weight in views if weight > 0]
+        """Some rows at unit length, of each view with a weight; columns of taxa as numbers."""
+        table, found = self.subset(rows), []
+        for view, (known, weight) in enumerate(zip(self._taxa, self.weights, strict=True)):
+            if weight > 0 and known is not None:
+                columns = _columns_of_taxa(table.arrays[view], known)
+                found.append(columns[:, None].astype(np.float64))
+            elif weight > 0:
+                found.append(unit_rows(table._view_in_units(view)))
+        return found
 
     def equal_pairs(self, other: SignatureTable | None = None) -> list[tuple[Any, Any]]:
         """Pairs of labels with equal signatures of unit length, within or between tables.
@@ -714,7 +789,10 @@ class SignatureTable:
         for array, scaling in zip(self.arrays, self.scalings, strict=False):
             rows = array[seen].astype(np.float64, copy=False)
             rows = rows[~np.isnan(rows).all(axis=1)]  # drop classes that lack the view
-            units.append(units_of(rows, scaling) if scaling and len(rows) else None)
+            if scaling == TAXA:
+                units.append(_units_of_taxa(rows))
+            else:
+                units.append(units_of(rows, scaling) if scaling and len(rows) else None)
         return replace(self, units=tuple(units))
 
     def warn_of_units(self, seen: NDArray[np.intp]) -> None:
@@ -732,9 +810,36 @@ class SignatureTable:
 
     def in_units(self) -> tuple[Floats, ...]:
         """Return the rows of each view, scaled by the units of the seen classes, if any."""
-        units = self.units or (None,) * len(self.arrays)
-        doubles = (array.astype(np.float64, copy=False) for array in self.arrays)
-        return tuple(in_units(array, unit) for array, unit in zip(doubles, units, strict=True))
+        return tuple(map(self._view_in_units, range(len(self.arrays))))
+
+    def _view_in_units(self, view: int) -> Floats:
+        array, known = self.arrays[view], self._taxa[view]
+        if known is None:
+            unit = self.units[view] if self.units else None
+            scaled: Floats = in_units(array.astype(np.float64, copy=False), unit)
+            return scaled
+        columns = _columns_of_taxa(array, known)
+        rows = np.zeros((len(columns), len(known) + 1))
+        rows[columns >= 0, columns[columns >= 0]] = 1
+        rows[columns == -2] = np.nan
+        return rows
+
+    def groups(self, apart: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        """The first row of each group of equal signatures, and the group of each row.
+
+        The labels `apart` are in groups of their own. None unless all views are of taxa.
+        """
+        keys = np.zeros(len(self.labels), dtype=np.int64)
+        for array, known in zip(self.arrays, self._taxa, strict=True):
+            if known is None:
+                return None
+            places = _columns_of_taxa(array, known) + 2
+            keys = pd.factorize(keys * (len(known) + 3) + places)[0]
+        alone = find_sorted(apart, self.labels)
+        keys[alone[alone >= 0]] = len(keys) + np.arange(np.count_nonzero(alone >= 0))
+        keys = pd.factorize(keys)[0]
+        # Groups are numbered in the order of their first rows.
+        return np.unique(keys, return_index=True)[1], keys
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Return the median distance in each view between the given rows at unit length."""
