@@ -243,7 +243,7 @@ class FewImages(ZeroShotMetaClassifier):
 
 def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
     """Coefficients and intercepts that rank classes as the scorer does."""
-    coef = scorer.parameters
+    coef: Any = scorer.parameters
     coef = getattr(coef, "whole", coef)  # classes may be stored in chunks or groups
     intercept = np.zeros(len(scorer.labels)) if scorer.bias is None else scorer.bias
     if scorer.score == "cosine":

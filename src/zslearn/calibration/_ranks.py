@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._probabilities import softmax
+from zslearn._scoring._scorer import ClassScorer
 from zslearn._utils._array import Floats, IdentityCache, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
@@ -64,26 +65,29 @@ class CandidateTree(ClassPaths):
 
     def __init__(self, tree: ClassTree, labels: NDArray[Any]) -> None:
         super().__init__(tree, labels, top=TOP)
-        #: Number of the first child of each node, and of the node after the last one.
+        #: Number of the first child of each node; its last child is before that of the next node.
         self._children = np.searchsorted(self.parents[1:], np.arange(len(self.nodes) + 1)) + 1
         #: The row of the class that a node is; −1 for other nodes.
         self.class_of = np.full(len(self.nodes), -1)
         self.class_of[self.ends] = np.arange(len(labels))
 
-    def of_nodes(self, probabilities: Floats) -> Floats:
-        """Sum of the probabilities of the classes at or below each node."""
-        sums = np.zeros((len(probabilities), len(self.nodes)))
-        sums[:, self.ends] = probabilities
-        for level in reversed(range(1, len(self.levels))):
-            # Parents of this level, each with its first child.
-            level_nodes = slice(*self.starts[level : level + 2])
-            parents, first = np.unique(self.parents[level_nodes], return_index=True)
-            sums[:, parents] += np.add.reduceat(sums[:, level_nodes], first, axis=1)
-        return sums
+    def descend(self, probabilities: Floats, column: NDArray[np.intp] | None = None) -> Paths:
+        """Follow the most probable child from the root to a leaf or a more probable inner class.
 
-    def descend(self, probabilities: Floats) -> Paths:
-        """Follow the most probable child from the root to a leaf or a more probable inner class."""
-        of_nodes = self.of_nodes(probabilities)
+        `column` is that of each class in `probabilities`; by default they follow the labels.
+        """
+        padded = np.column_stack([probabilities, np.zeros(len(probabilities))])
+        column = np.arange(len(self.ends)) if column is None else column
+        # Nodes that are no class have a probability of their own of 0.
+        own = np.append(column, padded.shape[1] - 1)[self.class_of]
+        of_nodes = padded[:, own]
+        for level in reversed(range(1, len(self.levels))):
+            start, stop = self.starts[level : level + 2]
+            above = slice(*self.starts[level - 1 : level + 1])
+            first = self._children[above]
+            is_parent = first < self._children[above.start + 1 : above.stop + 1]
+            sums = np.add.reduceat(of_nodes[:, start:stop], first[is_parent] - start, axis=1)
+            of_nodes[:, above.start + np.flatnonzero(is_parent)] += sums
         nodes = np.full((len(probabilities), len(self.levels)), -1, dtype=np.intp)
         nodes[:, 0] = 0
         for level in range(1, len(self.levels)):
@@ -93,10 +97,8 @@ class CandidateTree(ClassPaths):
                     continue
                 here = np.flatnonzero(nodes[:, level - 1] == parent)
                 best = start + of_nodes[here, start:stop].argmax(axis=1)
-                if self.class_of[parent] >= 0:
-                    stays = probabilities[here, self.class_of[parent]] > of_nodes[here, best]
-                    best = np.where(stays, -1, best)
-                nodes[here, level] = best
+                stays = padded[here, own[parent]] > of_nodes[here, best]
+                nodes[here, level] = np.where(stays, -1, best)
         taken = np.take_along_axis(of_nodes, np.maximum(nodes, 0), axis=1)
         return Paths(nodes, np.where(nodes >= 0, taken, 0.0))
 
@@ -259,20 +261,17 @@ class RankPredictor(BaseSetPredictor):
         described = np.ones(len(labels), dtype=bool)
         seen = find_sorted(self.seen_classes_, labels)
         described[seen[seen >= 0]] = False
-        classes = None if labels is scorer.labels else labels
+        distinct, group, counts = _distinct_classes(scorer, labels)
         for rows in self._checked_blocks(X):
-            of_classes = np.asarray(to_numpy(scorer.probabilities(rows, classes)), np.float64)
-            paths = tree.descend(of_classes)
+            found = scorer.probabilities(rows, labels[distinct])
+            of_groups = np.asarray(to_numpy(found), dtype=np.float64)
+            of_groups /= (of_groups @ counts)[:, None]
+            paths = tree.descend(of_groups, group)
             as_described = described[tree.class_of[paths.ends]]
             own = np.where(as_described, thresholds[1], thresholds[0])
             depths, probabilities = paths.depths_above(own)
-            yield (
-                of_classes,
-                tree,
-                paths.nodes[np.arange(len(depths)), depths],
-                depths,
-                probabilities,
-            )
+            nodes = paths.nodes[np.arange(len(depths)), depths]
+            yield of_groups[:, group], tree, nodes, depths, probabilities
 
     def _candidate_tree(self, labels: NDArray[Any]) -> CandidateTree:
         """The tree of some candidates, which is kept for the latest ones."""
@@ -325,3 +324,19 @@ class RankPredictor(BaseSetPredictor):
             return float(confidence), float(confidence)
         seen, described = thresholds_at(self.held_out_, share)
         return -seen, -described
+
+
+def _distinct_classes(
+    scorer: ClassScorer, labels: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """The first class of each group of equal scores, the group of each class, and group sizes."""
+    every = np.arange(len(labels))
+    if scorer.same_as is None:
+        return every, every, np.ones(len(labels), dtype=np.intp)
+    positions = every if labels is scorer.labels else find_sorted(labels, scorer.labels)
+    keys = scorer.same_as[positions]
+    if scorer.bias is not None:
+        keys = keys + len(scorer.labels) * pd.factorize(scorer.bias[positions])[0]
+    group = pd.factorize(keys)[0]
+    _, first, counts = np.unique(group, return_index=True, return_counts=True)
+    return first, group, counts

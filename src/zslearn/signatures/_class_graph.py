@@ -32,17 +32,11 @@ class ClassTree:
     """A forest of classes, in which every node has at most one parent."""
 
     def __init__(self, pairs: Any) -> None:
-        self.parents: dict[Hashable, Hashable] = {}
-        self._nodes: set[Hashable] = set()
-        ambiguous: dict[Hashable, None] = {}
-        for child, parent in read_pairs(pairs):
-            self._nodes.add(child)
-            if is_missing(parent):
-                continue
-            self._nodes.add(parent)
-            if self.parents.setdefault(child, parent) != parent:
-                ambiguous[child] = None
-        if ambiguous:
+        given = read_pairs(pairs)
+        linked = [pair for pair in given if not is_missing(pair[1])]
+        self.parents: dict[Hashable, Hashable] = dict(linked)
+        self._nodes = {*(child for child, _ in given), *self.parents.values()}
+        if ambiguous := {child: None for child, p in linked if self.parents[child] != p}:
             raise ValueError(
                 f"The hierarchy gives more than one parent to {name_some(ambiguous)}; keep one "
                 "pair per child."
@@ -288,6 +282,10 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
     return levels
 
 
+#: Types of parents that need no check.
+_PLAIN = {str, int, float, type(None)}
+
+
 def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
     """Convert a hierarchy in any accepted form to child–parent pairs."""
     if hasattr(pairs, "columns"):
@@ -299,7 +297,11 @@ def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
                 f"The hierarchy is a DataFrame with the columns {name_some(pairs.columns)}; name "
                 "two of them 'child' and 'parent'."
             )
-        pairs = pairs.itertuples(index=False, name=None)
+        # Lists have Python's own types.
+        lists = [pairs.iloc[:, place].astype(object).tolist() for place in (0, 1)]
+        pairs = list(zip(*lists, strict=True))
+        if {str, int}.issuperset(map(type, lists[0])) and _PLAIN.issuperset(map(type, lists[1])):
+            return pairs
     elif isinstance(pairs, Mapping):
         pairs = pairs.items()
     elif isinstance(pairs, str) or not isinstance(pairs, Iterable):

@@ -235,7 +235,7 @@ def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
         The same table; ranks that cannot be inferred are None.
     """
     taxonomy = _Taxonomy.of(table)
-    names = np.append(taxonomy.names, None)
+    names = object_array([*taxonomy.names, None])
     return pd.DataFrame(names[taxonomy.taxa], taxonomy.labels, taxonomy.ranks)
 
 
@@ -274,9 +274,9 @@ class _Taxonomy(NamedTuple):
         for low in reversed(range(1, table.shape[1])):
             for high in reversed(range(low)):
                 taxonomy._fill_from_below(low, high)
-        is_empty = (taxa < 0).all(axis=1)
-        if is_empty.any():
-            raise ValueError(f"The taxonomy has no rank of {name_some(table.index[is_empty])}.")
+        (empty,) = np.nonzero(taxa.max(axis=1) < 0)
+        if len(empty):
+            raise ValueError(f"The taxonomy has no rank of {name_some(table.index[empty])}.")
         return taxonomy
 
     def _fill_from_below(self, low: int, high: int) -> None:
@@ -368,7 +368,7 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     2  Ring-billed Gull    Larus
     """
     nodes, child, parent = _Taxonomy.of(table).links()
-    names = np.append(nodes, None)
+    names = object_array([*nodes, None])
     return pd.DataFrame({"child": names[child], "parent": names[parent]}).infer_objects()
 
 
@@ -415,9 +415,8 @@ def taxonomy_signatures(table: pd.DataFrame, *, categorical: bool | None = None)
     """
     taxonomy = _Taxonomy.of(table)
     taxonomy.links()  # raises if a taxon is below itself
-    n_taxa = sum(np.count_nonzero(np.unique(taxa) >= 0) for taxa in taxonomy.taxa.T)
-    if categorical is None:
-        categorical = len(table) * n_taxa > _MAX_COLUMN_CELLS
+    n_taxa = sum(len(np.unique(taxa[taxa >= 0])) for taxa in taxonomy.taxa.T)
+    is_large = len(taxonomy.labels) * n_taxa > _MAX_COLUMN_CELLS
     views = {}
     for rank, taxa in zip(taxonomy.ranks, taxonomy.taxa.T, strict=True):
         (placed,) = np.nonzero(taxa >= 0)
@@ -425,10 +424,10 @@ def taxonomy_signatures(table: pd.DataFrame, *, categorical: bool | None = None)
         names = taxonomy.names[found]
         if not len(names):
             continue
-        if categorical:
+        if is_large if categorical is None else categorical:
             of_class = np.full(len(taxa), -1, dtype=np.int32)
             of_class[placed] = codes
-            column = pd.Categorical.from_codes(of_class, list(map(str, names)))
+            column = pd.Categorical.from_codes(of_class, pd.Index(list(map(str, names))))
             views[rank] = pd.DataFrame({rank: column}, index=taxonomy.labels)
         else:
             rows = np.zeros((len(taxa), len(names)), dtype=np.float32)
