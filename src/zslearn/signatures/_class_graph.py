@@ -282,12 +282,9 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
     return levels
 
 
-#: Types of parents that need no check.
-_PLAIN = {str, int, float, type(None)}
-
-
 def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
     """Convert a hierarchy in any accepted form to child–parent pairs."""
+    columns: list[list[Any]] = []
     if hasattr(pairs, "columns"):
         pairs = as_pandas(pairs)
         if {"child", "parent"} <= set(pairs.columns):
@@ -298,14 +295,18 @@ def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
                 "two of them 'child' and 'parent'."
             )
         # Lists have Python's own types.
-        lists = [pairs.iloc[:, place].astype(object).tolist() for place in (0, 1)]
-        pairs = list(zip(*lists, strict=True))
-        if {str, int}.issuperset(map(type, lists[0])) and _PLAIN.issuperset(map(type, lists[1])):
-            return pairs
+        columns = [pairs.iloc[:, place].astype(object).tolist() for place in (0, 1)]
+        columns[1] = [None if is_missing(parent) else parent for parent in columns[1]]
     elif isinstance(pairs, Mapping):
-        pairs = pairs.items()
+        columns = [list(pairs), list(pairs.values())]
     elif isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise ValueError(f"The hierarchy must be {_ACCEPTED}; got {pairs!r}.")
+    if columns:
+        pairs = list(zip(*columns, strict=True))
+        # Strings and integers need no further check.
+        types = [set(map(type, column)) for column in columns]
+        if types[0] <= {str, int} and types[1] <= {str, int, type(None)}:
+            return pairs
     checked = []
     for pair in pairs:
         items = [] if isinstance(pair, str) or not isinstance(pair, Iterable) else list(pair)

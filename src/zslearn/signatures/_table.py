@@ -359,7 +359,7 @@ def _numbered_taxa(frame: pd.DataFrame) -> pd.DataFrame:
 
 def _units_of_taxa(array: Floats) -> Floats:
     """The taxa of some classes in ascending order, in the form of the units of other columns."""
-    known = np.unique(array[array > 0])
+    known = np.sort(pd.unique(array[array > 0]))  # faster than np.unique
     return np.stack([known, np.ones_like(known)])
 
 
@@ -564,9 +564,12 @@ class SignatureTable:
             for name, view in signatures.views.items()
         }
         first_name, first = next(iter(tables.items()))
-        described = set(first.labels.tolist())
+        described: set[Any] = set()
         for name, table in tables.items():
             table.with_labels_like(first.labels, f"the view {first_name!r}")
+            if np.array_equal(table.labels, first.labels):
+                continue
+            described = described or set(first.labels.tolist())
             here = set(table.labels.tolist())
             near = name_near_misses(
                 sorted(here - described),
