@@ -238,7 +238,7 @@ class RankPredictor(BaseSetPredictor):
         labels = state._candidates(classes)
         parts = [
             (tree.nodes[nodes], depths, probabilities)
-            for _, tree, nodes, depths, probabilities in state._predicted_nodes(
+            for *_, tree, nodes, depths, probabilities in state._predicted_nodes(
                 X, labels, confidence
             )
         ]
@@ -248,13 +248,18 @@ class RankPredictor(BaseSetPredictor):
         self, X: Any, labels: NDArray[Any], coverage: float | None
     ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
         """Every candidate below the predicted node; the coverage is the confidence."""
-        for probabilities, tree, nodes, depths, _ in self._predicted_nodes(X, labels, coverage):
-            yield probabilities, tree.levels[depths] == nodes[:, None]
+        blocks = self._predicted_nodes(X, labels, coverage)
+        for of_groups, group, tree, nodes, depths, _ in blocks:
+            yield of_groups[:, group], tree.levels[depths] == nodes[:, None]
 
     def _predicted_nodes(
         self, X: Any, labels: NDArray[Any], confidence: float | None
-    ) -> Iterator[tuple[Floats, CandidateTree, NDArray[np.intp], NDArray[np.intp], Floats]]:
-        """Yield (class probabilities, tree, nodes, depths, probabilities) of blocks of rows."""
+    ) -> Iterator[tuple[Floats, NDArray[np.intp], CandidateTree, NDArray[Any], Any, Floats]]:
+        """Yield the nodes of blocks of rows, with their depths and probabilities.
+
+        They are preceded by the probabilities of classes, with the column of each class, and by the
+        tree.
+        """
         scorer = self.class_scorer_
         thresholds = self._thresholds(self.confidence if confidence is None else confidence)
         tree = self._candidate_tree(labels)
@@ -271,7 +276,7 @@ class RankPredictor(BaseSetPredictor):
             own = np.where(as_described, thresholds[1], thresholds[0])
             depths, probabilities = paths.depths_above(own)
             nodes = paths.nodes[np.arange(len(depths)), depths]
-            yield of_groups[:, group], tree, nodes, depths, probabilities
+            yield of_groups, group, tree, nodes, depths, probabilities
 
     def _candidate_tree(self, labels: NDArray[Any]) -> CandidateTree:
         """The tree of some candidates, which is kept for the latest ones."""

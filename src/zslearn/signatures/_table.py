@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -305,20 +305,40 @@ def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
     return array
 
 
-def sorted_rows(frame: pd.DataFrame, where: str) -> tuple[NDArray[Any], Floats]:
-    """Labels in order and their rows as numbers; raise if a label occurs more than once."""
-    labels = label_array(frame.index, where)
-    order = np.argsort(labels, kind="stable")
-    ordered = labels[order]
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if repeated.size:
-        raise ValueError(
-            f"{where} describes {name_some(repeated.tolist())} more than once; keep one row per "
-            "class."
-        )
-    if labels.dtype.kind == "U" and not is_ascii(labels):
-        refuse_equal_labels(labels.tolist(), where)
-    return ordered, finite_numbers(frame, where)[order]
+def sorted_rows(
+    frame: pd.DataFrame, where: str, known: SortedLabels | None = None
+) -> tuple[NDArray[Any], Floats]:
+    """Labels in order and their rows as numbers; raise if a label occurs more than once.
+
+    `known` are the sorted labels of another table, which may have the same index.
+    """
+    if known is None or not known.source.is_(frame.index):
+        known = SortedLabels.of(frame.index, where)
+    return known.labels, finite_numbers(frame, where)[known.order]
+
+
+class SortedLabels(NamedTuple):
+    """The labels of an index in order."""
+
+    source: pd.Index
+    labels: NDArray[Any]
+    order: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, index: pd.Index, where: str) -> SortedLabels:
+        """Sort labels; raise if one occurs more than once."""
+        labels = label_array(index, where)
+        order = np.argsort(labels, kind="stable")
+        ordered = labels[order]
+        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if repeated.size:
+            raise ValueError(
+                f"{where} describes {name_some(repeated.tolist())} more than once; keep one row "
+                "per class."
+            )
+        if labels.dtype.kind == "U" and not is_ascii(labels):
+            refuse_equal_labels(labels.tolist(), where)
+        return cls(index, ordered, order)
 
 
 def with_scaling(signatures: Any, scaling: str | None) -> Any:
@@ -526,17 +546,22 @@ class SignatureTable:
 
     @classmethod
     def read(
-        cls, signatures: Any, seen: NDArray[Any] | None, where: str = "signatures"
+        cls,
+        signatures: Any,
+        seen: NDArray[Any] | None,
+        where: str = "signatures",
+        known: SortedLabels | None = None,
     ) -> SignatureTable:
         """Read signatures in any form, of any classes; errors call them `where`.
 
         The rows of an array follow the labels `seen`; arrays are not accepted if it is None.
+        `known` are the sorted labels of another table.
         """
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
         frame, columns = as_frame(signatures, seen, where)
         frame = _numbered_taxa(frame) if _holds_taxa(frame) else frame
-        labels, array = sorted_rows(frame, where)
+        labels, array = sorted_rows(frame, where, known)
         if array.shape[1] == 0:
             raise ValueError(f"{where} has no attributes; each class needs at least one number.")
         zero = ~array.any(axis=1)
@@ -559,15 +584,18 @@ class SignatureTable:
             raise ValueError(
                 f"The view {nested[0]!r} is itself MultiSignatures; pass its views with the others."
             )
-        tables = {
-            name: cls.read(view, None, where=f"the view {name!r} of signatures")
-            for name, view in signatures.views.items()
-        }
+        tables, known = {}, None
+        for name, view in signatures.views.items():
+            where = f"the view {name!r} of signatures"
+            # Sorting many labels takes most of the time.
+            if isinstance(view, pd.DataFrame) and not (known and known.source.is_(view.index)):
+                known = SortedLabels.of(view.index, where)
+            tables[name] = cls.read(view, None, where, known)
         first_name, first = next(iter(tables.items()))
         described: set[Any] = set()
         for name, table in tables.items():
             table.with_labels_like(first.labels, f"the view {first_name!r}")
-            if np.array_equal(table.labels, first.labels):
+            if table.labels is first.labels or np.array_equal(table.labels, first.labels):
                 continue
             described = described or set(first.labels.tolist())
             here = set(table.labels.tolist())
@@ -583,7 +611,7 @@ class SignatureTable:
                     f"of them has {name_some(sorted(here ^ described))}.{near}"
                 )
         labels = first.labels
-        if not all(np.array_equal(table.labels, labels) for table in tables.values()):
+        if described:
             labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
         scalings = tuple((table.scalings or (None,))[0] for table in tables.values())
         units = tuple((table.units or (None,))[0] for table in tables.values())
