@@ -90,6 +90,7 @@ def measured(report: Report, work: str, function, repeats: int = 1, **more):
 
 def difference_to_sums(model: RankPredictor, row: np.ndarray, ranks: pd.DataFrame) -> float:
     """Largest difference of a node's probability to the sum of `predict_proba` over its classes."""
+    row = row.astype(np.float64)
     probabilities = pd.Series(model.predict_proba(row)[0], index=model.classes_)
     worst = 0.0
     for confidence in (0.001, 0.5, 0.9, 0.999):
@@ -159,7 +160,7 @@ def main() -> None:
     model = ESZSL()
     measured(report, "fit ESZSL", lambda: model.fit(X, y, signatures=of_ranks))
     head = model.class_scorer_.parameters
-    dense = 8e-6 * len(head) * N_FEATURES
+    dense = 4e-6 * len(head) * N_FEATURES  # many classes are stored in single precision
     report.add(work="head of ESZSL", head_mb=head.nbytes / 1e6, dense_mb=dense)
     measure_sums(report, model, rows)
     for n_rows in (1, 64):
@@ -176,7 +177,6 @@ def main() -> None:
             3,
             classes=len(birds),
         )
-    del model, below
     by_rank = RankPredictor(CalibratedStacking(ESZSL(), temperature="cv", cv=2), pairs, cv=2)
     measured(report, "fit RankPredictor", lambda: by_rank.fit(X, y, signatures=of_ranks))
     measured(report, "first prediction of ranks", lambda: by_rank.predict_rank(rows[:1]))
