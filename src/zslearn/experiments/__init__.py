@@ -25,7 +25,12 @@ from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._published import dataset_table, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
-from zslearn.experiments._records import read_failures, read_records, write_record
+from zslearn.experiments._records import (
+    read_failures,
+    read_records,
+    read_test_selection,
+    write_record,
+)
 from zslearn.experiments._render import FORMATS, render
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
@@ -60,6 +65,7 @@ __all__ = [
     "read_failures",
     "read_image_counts",
     "read_records",
+    "read_test_selection",
     "render",
     "run_benchmark",
     "run_demo",

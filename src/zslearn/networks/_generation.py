@@ -283,8 +283,8 @@ class GeneratedFeatures(ZeroShotClassifier):
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {"alpha": [10.0**k for k in range(-6, 0)]},
-        "fast": {"alpha": [1e-5, 1e-4, 1e-3]},
+        "paper": {"alpha": [10.0**k for k in range(-6, 0)], "balanced": [False, True]},
+        "fast": {"alpha": [1e-5, 1e-4, 1e-3], "balanced": [False, True]},
     }
 
     @classmethod
