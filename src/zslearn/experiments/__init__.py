@@ -23,7 +23,7 @@ from zslearn.experiments._last_layers import (
 from zslearn.experiments._names import explain_measures
 from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
-from zslearn.experiments._published import dataset_table, load_published
+from zslearn.experiments._published import dataset_table, load_literature, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
 from zslearn.experiments._records import (
     read_failures,
@@ -60,6 +60,7 @@ __all__ = [
     "dataset_table",
     "evaluate",
     "explain_measures",
+    "load_literature",
     "load_published",
     "rank_methods",
     "read_failures",
