@@ -159,6 +159,72 @@ def settings(method: str) -> int:
     return len(ParameterGrid(named_grid(METHODS[method].make(), "fast")))
 
 
+def records(name: str) -> list[dict[str, Any]]:
+    """The rows of a record."""
+    found: list[dict[str, Any]] = json.loads((RECORDS / f"{name}.json").read_text())["rows"]
+    return found
+
+
+def largest(name: str, column: str) -> float:
+    """The largest value of a column of a record."""
+    return max(row[column] for row in records(name))
+
+
+def record(name: str, **wanted: Any) -> dict[str, Any]:
+    """The row of a record with these values."""
+    return next(row for row in records(name) if wanted.items() <= row.items())
+
+
+def rounded(value: float) -> str:
+    """A number with two digits."""
+    return f"{value:.2g}" if value < 10 else f"{float(f'{value:.2g}'):,.0f}"
+
+
+def hours(*parts: str, cores: int = 1) -> float:
+    """Hours of 10⁹ images and 10⁶ classes.
+
+    Rates are measured; scores take as many times longer as there are more classes.
+    """
+    return 1e9 * sum(_SECONDS_PER_IMAGE[part]() for part in parts) / 3600 / cores
+
+
+def terabytes(what: str) -> float:
+    """Size of 10⁹ images, or of their features."""
+    return record("shards", job="read")["bytes_per_image"] / 1e3 if what == "images" else 2.048
+
+
+def _of_classes(rows: float, seconds: float, classes: float) -> float:
+    return seconds / rows * 1e6 / classes
+
+
+def _described(method: str) -> float:
+    row = record("classes", method=f"{method}, described", work="top 5, rows: 1024")
+    return _of_classes(1024, row["seconds"], row["classes"])
+
+
+def _all_scores() -> float:
+    row = record("scoring", classes=20_000, k=5)
+    return _of_classes(row["rows"], row["dot_s"], row["classes"])
+
+
+def _on_a_gpu() -> float:
+    row = record("imagenet_cuda", part="millions")
+    return _of_classes(row["rows"], row["score_all_s"], row["classes"])
+
+
+#: Step of the plan for many images → core seconds per image, or seconds of a GPU.
+_SECONDS_PER_IMAGE: dict[str, Callable[[], float]] = {
+    "images": lambda: 1 / record("shards", job="read")["images_per_core_second"],
+    "network": lambda: 1 / record("shards", job="network")["images_per_core_second"],
+    "npy": lambda: 1 / record("streaming", job="npy")["rows_per_core_second"],
+    "features": lambda: 1 / record("streaming", job="parquet")["rows_per_core_second"],
+    "ESZSL": lambda: _described("ESZSL"),
+    "EXEM": lambda: _described("EXEM"),
+    "all scores": _all_scores,
+    "GPU": _on_a_gpu,
+}
+
+
 #: Name → what computes it.
 DERIVED: dict[str, Callable[[], Any]] = {
     "accuracies beside published ones": lambda: len(gained("conventional", "accuracy")),
@@ -189,6 +255,39 @@ DERIVED: dict[str, Callable[[], Any]] = {
     "most settings": lambda: max(settings(m) for m in METHODS if m != "Gaussian EXEM"),
     "hit@1 from words and hierarchy": lambda: gains("words + hie", 1),
     "hit@1 from all kinds": lambda: gains("words + text + hie", 1),
+}
+#: Example of machines → the steps, the number of cores, and what they read.
+_EXAMPLES: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "images": (("images", "network", "EXEM"), 16 * 64, "images"),
+    "EXEM on 64 cores": (("features", "EXEM"), 64, "features"),
+    "ESZSL on 64 cores": (("features", "ESZSL"), 64, "features"),
+    "GPU": (("GPU",), 1, "features"),
+}
+for part in _SECONDS_PER_IMAGE:
+    DERIVED[f"plan: {part}"] = lambda part=part: rounded(hours(part))
+    DERIVED[f"plan: {part} per second"] = lambda part=part: rounded(1 / _SECONDS_PER_IMAGE[part]())
+for name, (parts, cores, what) in _EXAMPLES.items():
+    DERIVED[f"plan: core hours of {name}"] = lambda p=parts: rounded(hours(*p))
+    DERIVED[f"plan: hours of {name}"] = lambda p=parts, c=cores: rounded(hours(*p, cores=c))
+    DERIVED[f"plan: MB/s of {name}"] = lambda p=parts, c=cores, w=what: rounded(
+        terabytes(w) * 1e6 / 3600 / hours(*p, cores=c) / max(1, c // 64)
+    )
+DERIVED |= {
+    "plan: minutes of 10,000 images": lambda: rounded(
+        hours("images", "network", "EXEM") * 60 / 1e5
+    ),
+    "plan: minutes of 10,000 features": lambda: rounded(hours("features", "EXEM") * 60 / 1e5),
+    "plan: core hours of a GPU hour": lambda: rounded(hours("EXEM") / hours("GPU")),
+    "plan: terabytes of images": lambda: rounded(terabytes("images")),
+    # The head in single precision, as in the record, and the signatures.
+    "plan: gigabytes of the model": lambda: (
+        f"{1e6 * 4 * (512 + 128) / 1e9 * record('classes', work='open')['file_over_held']:.1f}"
+    ),
+    "batches: most time": lambda: f"{largest('batches', 'cost_of_blocks'):.1f}",
+    "batches: changed rows": lambda: span(
+        (100 * row["changed_rows"] for row in records("batches")), 0
+    ),
+    "batches: largest change": lambda: f"{largest('batches', 'largest_change') * 1e6:.1f}",
 }
 DERIVED |= {
     f"both beside sentences, {m}": lambda m=m: signed(next(of_kinds("both", "sentences", (m,))))

@@ -1,4 +1,4 @@
-"""An estimator whose process dies the first time that it is fitted, for tests of clusters."""
+"""What ends its process the first time, for tests of clusters."""
 
 from __future__ import annotations
 
@@ -8,8 +8,17 @@ import signal
 from zslearn.baselines import ESZSL
 
 
+def die_once(marker):
+    """End this process unless a file says that one has ended."""
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        os.kill(os.getpid(), signal.SIGKILL)
+    except FileExistsError:
+        pass
+
+
 class Dying(ESZSL):
-    """Ends its process once: a file says that it has done so."""
+    """Ends its process in the middle of a fit, once."""
 
     def __init__(self, marker="", alpha_features=10.0, alpha_signatures=0.1, *, center="both",
                  feature_norm="l2", signature_scale="seen"):  # fmt: skip
@@ -23,9 +32,18 @@ class Dying(ESZSL):
     def _fit_many(cls, training, variants):
         for number, variant in enumerate(super()._fit_many(training, variants)):
             if number == 1 and variant.marker:
-                try:
-                    os.close(os.open(variant.marker, os.O_CREAT | os.O_EXCL))
-                    os.kill(os.getpid(), signal.SIGKILL)
-                except FileExistsError:
-                    pass
+                die_once(variant.marker)
             yield variant
+
+
+class DyingPredictor:
+    """A predictor whose process ends in the middle of the batch with some row, once."""
+
+    def __init__(self, predictor, row, marker):
+        self.predictor, self.row, self.marker = predictor, row, str(marker)
+
+    def __call__(self, batch):
+        found = self.predictor.pandas(batch)
+        if self.row in set(batch["id"]):
+            die_once(self.marker)
+        return found

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.stats import binomtest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -13,7 +17,7 @@ import zslearn
 from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, NoneOfThese, PredictionSets, RankPredictor
-from zslearn.calibration._ranks import CandidateTree
+from zslearn.calibration._ranks import TOP, CandidateTree
 from zslearn.calibration._sets import _share
 from zslearn.calibration._thresholds import (
     HeldOut,
@@ -266,6 +270,59 @@ class TestDescent:
         descent = hierarchy.descend(np.array([[0.2, 0.2, 0.6], [0.5, 0.2, 0.3]]))
         ends = [hierarchy.nodes[i] for i in descent.ends]
         assert ends == ["insect", "ant"]
+
+
+@settings(max_examples=200)
+@given(st.integers(0, 2**32 - 1), st.integers(1, 20), st.booleans())
+def test_probabilities_of_all_ranks(seed, n_nodes, grouped):
+    """Sums over the classes below each node, and the most probable path, by brute force."""
+    rng = np.random.default_rng(seed)
+    names = [f"n{i}" for i in range(n_nodes + 1)]
+    parents = {names[i]: names[rng.integers(i)] for i in range(1, n_nodes + 1)}
+    tree = ClassTree(parents)
+    leaves = [name for name in names if name not in parents.values()]
+    inner = [name for name in names if name in parents.values() and rng.random() < 0.3]
+    others = ["other"] if rng.random() < 0.5 else []  # the hierarchy lacks this class
+    labels = np.sort([*leaves, *inner, *others])
+    given_classes = rng.dirichlet(np.ones(len(labels)), size=3)
+    column = rng.integers(len(labels), size=len(labels)) if grouped else np.arange(len(labels))
+    hierarchy = CandidateTree(tree, labels)
+    paths = hierarchy.descend(given_classes, column)
+    probabilities = given_classes[:, column]
+    above = [[label, *tree.ancestors(label)] for label in labels.tolist()]
+    roots = {path[-1] for path in above if len(path) > 1 or path[0] in tree}
+    root = roots.pop() if len(roots) == 1 else TOP
+    above = [path if path[-1] == root else [*path, root] for path in above]
+    for row, (nodes, found) in enumerate(zip(paths.nodes, paths.probabilities, strict=True)):
+        names_found = hierarchy.nodes[nodes[nodes >= 0]].tolist()
+        sums = {
+            node: sum(p for p, path in zip(probabilities[row], above, strict=True) if node in path)
+            for node in {node for path in above for node in path}
+        }
+        np.testing.assert_allclose(
+            found[nodes >= 0], [sums[name] for name in names_found], rtol=0, atol=1e-12
+        )
+        assert names_found[0] == root
+        for parent, child in pairwise([*names_found, None]):
+            children = {
+                path[i - 1] for path in above for i in range(1, len(path)) if path[i] == parent
+            }
+            best = max((sums[name] for name in children), default=-1.0)
+            own = dict(zip(labels.tolist(), probabilities[row], strict=True)).get(parent, 0.0)
+            if child is None:
+                assert not children or own >= best - 1e-12
+            else:
+                assert sums[child] == pytest.approx(best, abs=1e-12)
+                assert own <= best + 1e-12
+    true = rng.integers(len(labels), size=3)
+    for row, lowest in enumerate(hierarchy.lowest_correct(paths, true)):
+        nodes = paths.nodes[row][paths.nodes[row] >= 0]
+        wrong = [
+            chance
+            for node, chance in zip(hierarchy.nodes[nodes], paths.probabilities[row], strict=False)
+            if node not in above[true[row]]
+        ]
+        assert lowest == pytest.approx(max(wrong, default=0.0))
 
 
 class TestRankPredictor:

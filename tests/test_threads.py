@@ -9,10 +9,12 @@ import threading
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
 
-from zslearn.baselines import GDA, GFZSL
+from zslearn.baselines import ESZSL, GDA, GFZSL
 from zslearn.calibration import CalibratedStacking, PredictionSets
 from zslearn.datasets import make_zero_shot
+from zslearn.model_selection import ZeroShotPipeline
 from zslearn.signatures import SignatureTable
 from zslearn.synthesis import GaussianEXEM
 from zslearn.synthesis._adaptation_trial import Trial
@@ -143,3 +145,22 @@ def test_sets_read_one_state(monkeypatch):
     monkeypatch.setattr(GaussianEXEM, "class_scorer_", property(read))
     assert model.coverage_report(X, y).equals(expected)
     assert "zz" in model.classes_
+
+
+def test_a_pipeline_reads_one_state(monkeypatch):
+    """A fit between two reads has no part in the scores."""
+    fit = {"y": DATA.y_train, "signatures": DATA.signatures}
+    model = ZeroShotPipeline([("scale", StandardScaler()), ("method", ESZSL())])
+    X = DATA.X_test_unseen
+    expected = model.fit(DATA.X_train, **fit).decision_function(X)
+    scorer, n_reads = ESZSL.class_scorer_, []
+
+    def read(self):
+        n_reads.append(1)
+        if len(n_reads) == 1:
+            model.fit(3 * DATA.X_train + 5, **fit)
+        return scorer.fget(self)
+
+    monkeypatch.setattr(ESZSL, "class_scorer_", property(read))
+    np.testing.assert_array_equal(model.decision_function(X), expected)
+    assert not np.allclose(model.decision_function(X), expected)

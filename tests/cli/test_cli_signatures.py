@@ -111,12 +111,16 @@ def test_hierarchy(folder):
     assert read_signature_table("s.csv").shape == (2, 1)
 
 
-def test_taxonomy(folder, capsys):
+def test_taxonomy(folder, capsys, monkeypatch):
     (folder / "ranks.csv").write_text("class,order,family\na,x,f\nb,,f\nc,y,\n")
     assert main(["signatures", "taxonomy", "ranks.csv", "-o", "s.csv"]) == 0
     found = read_signature_table("s.csv")
     assert found.columns.tolist() == ["order: x", "order: y", "family: f"]
     assert found.loc["b"].tolist() == [1, 0, 1]
+    with monkeypatch.context() as patch:
+        patch.setattr("zslearn.signatures._hierarchy._MAX_COLUMN_CELLS", 8)
+        assert main(["signatures", "taxonomy", "ranks.csv", "-o", "s.csv"]) == 1
+        assert "every taxon of 3 classes is too large" in capsys.readouterr().err
     (folder / "ranks.csv").write_text("class,order,family\na,x,f\nb,y,f\n")
     assert main(["signatures", "taxonomy", "ranks.csv", "-o", "s.csv"]) == 1
     assert "ranks.csv: The family 'f' is in more than one order: 'x', 'y'" in (

@@ -2,6 +2,7 @@
 
 import copy
 import io
+import os
 import pickle
 import sys
 
@@ -9,7 +10,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from dying import DyingPredictor
 from zslearn import EXEM, BatchPredictor, save
+from zslearn.base import InputWarning
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import TableClassifier
 
@@ -192,46 +195,123 @@ def test_a_model_that_changes_after_the_predictor_was_made(tmp_path, model, data
         predictor({"features": X})
 
 
+@pytest.fixture
+def newer(model, tmp_path, monkeypatch):
+    """Predictors made by a newer version of zslearn, for workers with this one."""
+
+    def make(**attributes):
+        path = tmp_path / "newer.zsl"
+        with monkeypatch.context() as patch:
+            for name, value in attributes.items():
+                patch.setattr(f"zslearn.persistence._model_files.{name}", value)
+            save(model, path)
+            return BatchPredictor(path, k=2, keep={"id": "long"})
+
+    return make
+
+
+def test_a_model_newer_than_the_worker(newer, X):
+    batch = {"id": range(len(X)), "features": X}
+    assert newer()(batch)
+    match = r"newer\.zsl was saved by zslearn 9\.1\.0, which is newer than .* on this worker"
+    with pytest.raises(ValueError, match=match), pytest.warns(InputWarning, match="newer than"):
+        newer(__version__="9.1.0")(batch)
+    with pytest.raises(ValueError, match=NEWER):
+        newer(FORMAT_VERSION=99, __version__="9.1.0")(batch)
+
+
 # Engines, each with its own workers where it has them.
 
+NEWER = r"newer\.zsl cannot be loaded: it was saved by zslearn 9\.1\.0 .* Update zslearn"
 
-def test_dask(path, model, X, frame, tmp_path):
+
+def check_newer(newer, run):
+    """A model that the workers cannot read is an error that says so."""
+    with pytest.raises(Exception, match=NEWER):
+        run(newer(FORMAT_VERSION=99, __version__="9.1.0"))
+
+
+def test_dask(path, model, X, frame, tmp_path, newer):
     dataframe = pytest.importorskip("dask.dataframe")
     pytest.importorskip("pyarrow")
     for number, rows in enumerate(np.array_split(np.arange(len(X)), 3)):
         frame.iloc[rows].to_parquet(tmp_path / f"{number}.parquet")
+
+    def run(predictor):
+        lazy = dataframe.read_parquet(tmp_path / "*.parquet").map_partitions(predictor.pandas)
+        return lazy.compute(scheduler="threads")
+
+    check(run(BatchPredictor(path, k=2, keep=["id"])), model, X)
+    check_newer(newer, run)
+
+
+@pytest.mark.slow
+def test_a_dask_worker_that_is_killed(path, model, X, frame, tmp_path):
+    dataframe = pytest.importorskip("dask.dataframe")
+    distributed = pytest.importorskip("distributed", reason="needs the extra dask")
+    for number, rows in enumerate(np.array_split(np.arange(len(X)), 5)):
+        frame.iloc[rows].to_parquet(tmp_path / f"{number}.parquet")
     predictor = BatchPredictor(path, k=2, keep=["id"])
-    lazy = dataframe.read_parquet(tmp_path / "*.parquet").map_partitions(predictor.pandas)
-    check(lazy.compute(scheduler="threads"), model, X)
+    dying = DyingPredictor(predictor, 25, tmp_path / "died")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, dashboard_address=":0"
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        parts = dataframe.read_parquet(tmp_path / "*.parquet")
+        found = parts.map_partitions(dying, meta=predictor(frame).iloc[:0]).compute()
+    assert (tmp_path / "died").exists()
+    check(found, model, X)
 
 
-def test_hugging_face_datasets(path, model, X, frame):
+def test_hugging_face_datasets(path, model, X, frame, newer):
     # This folder's parent has a folder of that name.
     datasets = pytest.importorskip("datasets.arrow_dataset")
-    data = datasets.Dataset.from_pandas(frame).map(
-        BatchPredictor(path, k=2), batched=True, batch_size=7, remove_columns=["features"]
-    )
-    check(data.to_pandas(), model, X)
+
+    def run(predictor):
+        predictor.keep = {}
+        data = datasets.Dataset.from_pandas(frame).map(
+            predictor, batched=True, batch_size=7, remove_columns=["features"]
+        )
+        return data.to_pandas()
+
+    check(run(BatchPredictor(path, k=2)), model, X)
+    check_newer(newer, run)
+
+
+@pytest.fixture(scope="module")
+def ray():
+    ray = pytest.importorskip("ray")
+    # Workers import helpers of the tests.
+    environment = {"env_vars": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+    ray.init(num_cpus=2, include_dashboard=False, runtime_env=environment)
+    yield pytest.importorskip("ray.data")
+    ray.shutdown()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("batch_format", ["numpy", "pandas"])
-def test_ray(path, model, X, frame, batch_format):
-    ray = pytest.importorskip("ray")
-    from ray import data as ray_data
+def test_ray(ray, path, model, X, frame, newer, batch_format):
+    def run(predictor):
+        rows = ray.from_pandas(frame).repartition(3)
+        return rows.map_batches(predictor, batch_format=batch_format).to_pandas()
 
-    ray.init(num_cpus=2, include_dashboard=False, ignore_reinit_error=True)
-    try:
-        rows = ray_data.from_pandas(frame).repartition(3)
-        predictor = BatchPredictor(path, k=2, keep=["id"])
-        found = rows.map_batches(predictor, batch_format=batch_format).to_pandas()
-        check(found, model, X)
-    finally:
-        ray.shutdown()
+    check(run(BatchPredictor(path, k=2, keep=["id"])), model, X)
+    check_newer(newer, run)
 
 
 @pytest.mark.slow
-def test_spark(path, model, X, frame, monkeypatch):
+def test_a_ray_worker_that_is_killed(ray, path, model, X, frame, tmp_path):
+    predictor = DyingPredictor(BatchPredictor(path, k=2, keep=["id"]), 25, tmp_path / "died")
+    rows = ray.from_pandas(frame).repartition(5)
+    found = rows.map_batches(predictor, batch_format="pandas").to_pandas()
+    assert (tmp_path / "died").exists()
+    check(found, model, X)
+
+
+@pytest.mark.slow
+def test_spark(path, model, X, frame, monkeypatch, newer):
     sql = pytest.importorskip("pyspark.sql")
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     session = (
@@ -239,11 +319,13 @@ def test_spark(path, model, X, frame, monkeypatch):
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
+
+    def run(predictor):
+        rows = session.createDataFrame(frame.assign(features=X.tolist())).repartition(3)
+        return rows.mapInPandas(predictor.pandas, schema=predictor.spark_schema).toPandas()
+
     try:
-        frame = frame.assign(features=[row.tolist() for row in X])
-        rows = session.createDataFrame(frame).repartition(3)
-        predictor = BatchPredictor(path, k=2, keep={"id": "long"})
-        found = rows.mapInPandas(predictor.pandas, schema=predictor.spark_schema).toPandas()
-        check(found, model, X)
+        check(run(BatchPredictor(path, k=2, keep={"id": "long"})), model, X)
+        check_newer(newer, run)
     finally:
         session.stop()

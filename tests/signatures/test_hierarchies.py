@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
-from itertools import combinations
+from itertools import combinations, groupby, product
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy.sparse.csgraph import shortest_path
 from scipy.spatial.distance import pdist
+from sklearn.base import clone
 
 from zslearn import load, save
-from zslearn.baselines import ESZSL
-from zslearn.calibration import RankPredictor
+from zslearn.baselines import ESZSL, ConSE
+from zslearn.calibration import CalibratedStacking, RankPredictor
 from zslearn.datasets import make_zero_shot
 from zslearn.metrics import per_class_accuracy, rank_accuracy
 from zslearn.signatures import (
     ClassGraph,
+    MultiSignatures,
     WordNet,
     classes_below,
     classes_by_node,
     cluster_hierarchy,
+    filled_ranks,
     hierarchy_distances,
     hierarchy_signatures,
     taxonomy_hierarchy,
     taxonomy_signatures,
 )
+from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 # Child–parent pairs.
 
@@ -350,3 +357,170 @@ def test_rank_accuracy_counts_the_right_taxon():
     for name in ("order", "class"):
         with pytest.raises(ValueError, match=f"more than one column '{name}'"):
             rank_accuracy(true, predicted, ranks.rename(columns={"family": name}))
+
+
+# Many classes.
+
+_RANKS = ("order", "family", "genus")
+
+
+@st.composite
+def tables(draw):
+    """Small tables of ranks, of which some are missing and some are inconsistent."""
+    n_classes = draw(st.integers(1, 12))
+    numbers = draw(st.lists(st.integers(0, 7), min_size=n_classes, max_size=n_classes))
+    kept = draw(st.lists(st.booleans(), min_size=3 * n_classes, max_size=3 * n_classes))
+    names = draw(st.sampled_from(["ofg", "off", "ofo"]))  # ranks may share names
+    cells = [
+        f"{name}{number // size}" if keep else draw(st.sampled_from([None, " "]))
+        for keep, (number, (name, size)) in zip(
+            kept, product(numbers, zip(names, (4, 2, 1), strict=True)), strict=True
+        )
+    ]
+    labels = [f"{draw(st.sampled_from('xf'))}{i}" for i in range(n_classes)]
+    return pd.DataFrame(np.reshape(cells, (n_classes, 3)), index=labels, columns=_RANKS)
+
+
+def _pairs_by_hand(table):
+    """Pairs of `taxonomy_hierarchy`, one class after the other."""
+    filled = filled_ranks(table)
+    paths = [
+        [name for name, _ in groupby([*(taxon for taxon in ranks if pd.notna(taxon)), label])]
+        for label, *ranks in filled.itertuples()
+    ]
+    pairs = {}
+    for depth in range(1, 4):
+        pairs |= {(path[depth], path[depth - 1]): None for path in paths if depth < len(path)}
+    linked = {node for pair in pairs for node in pair}
+    return [*pairs, *((path[0], None) for path in paths if path[0] not in linked)]
+
+
+@settings(max_examples=300)
+@given(tables())
+def test_pairs_are_those_of_one_class_after_the_other(table):
+    try:
+        pairs = taxonomy_hierarchy(table).astype(object)
+    except ValueError as error:
+        if re.search("cycle|more than one|no rank", str(error)):
+            return
+        raise
+    pairs = pairs.where(pairs.notna(), None)
+    expected = _pairs_by_hand(table)
+    assert list(pairs.itertuples(index=False, name=None)) == expected
+    filled = filled_ranks(table)
+    for rank, view in taxonomy_signatures(table).views.items():
+        assert list(view.columns) == list(filled[rank].dropna().unique())
+        for taxon in view.columns:
+            np.testing.assert_array_equal(view[taxon], filled[rank] == taxon)
+    parents = dict(expected)
+    below = classes_by_node(pairs, table.index)
+    assert list(below) == list(dict.fromkeys([*parents, *filter(None, parents.values())]))
+    for node, labels in below.items():
+        expected_below = []
+        for label in below:
+            above = label
+            while above != node and above is not None:
+                above = parents.get(above)
+            if above == node and label in table.index:
+                expected_below.append(label)
+        assert labels == expected_below
+
+
+def _species(n_genera=30, per_genus=4, seed=0):
+    """Ranks of species, and images of some of them."""
+    rng = np.random.default_rng(seed)
+    genus = np.repeat(np.arange(n_genera), per_genus)
+    ranks = pd.DataFrame(
+        {"family": genus // 4, "genus": genus}, index=[f"s{i:03d}" for i in range(len(genus))]
+    )
+    ranks = "taxon " + ranks.astype(str).apply(lambda rank: rank.name + " " + rank)
+    ranks.iloc[5, 1] = None
+    means = sum(
+        rng.standard_normal((30, 12))[pd.factorize(ranks[rank])[0]] for rank in ranks.columns
+    )
+    y = np.repeat(rng.permutation(len(genus))[:25], 6)
+    X = means[y] + 0.3 * rng.standard_normal((len(y), 12))
+    return ranks, X, ranks.index.to_numpy()[y], means
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
+@pytest.mark.parametrize(
+    "method",
+    [ESZSL(), SynC(), EXEM(), GaussianEXEM(), ConSE(), CalibratedStacking(ESZSL(), bias=0.1)],
+    ids=lambda method: type(method).__name__,
+)
+def test_categories_predict_what_columns_predict(method, tmp_path):
+    ranks, X, y, means = _species()
+    by_column, by_category = (taxonomy_signatures(ranks, categorical=c) for c in (False, True))
+    expected = clone(method).fit(X, y, signatures=by_column).decision_function(means)
+    model = clone(method).fit(X, y, signatures=by_category)
+    tolerance = 1e-9 * np.abs(expected).max()
+    np.testing.assert_allclose(model.decision_function(means), expected, rtol=0, atol=tolerance)
+    some = ranks.index[::3]
+    np.testing.assert_allclose(
+        model.decision_function(means, classes=some), expected[:, ::3], rtol=0, atol=tolerance
+    )
+    save(model, tmp_path / "m.zsl")
+    loaded = load(tmp_path / "m.zsl")
+    before = model.decision_function(means)
+    np.testing.assert_allclose(loaded.decision_function(means), before, rtol=0, atol=tolerance)
+    # New classes are known by the names of their taxa, whatever else their table describes.
+    (unseen,) = np.nonzero(~np.isin(ranks.index, y))
+    new = ranks.iloc[unseen[:3]].set_axis(["new 0", "new 1", "new 2"])
+    for fitted in (model, loaded):
+        fitted.add_classes(taxonomy_signatures(new, categorical=True))
+        scores = fitted.decision_function(means, classes=new.index)
+        np.testing.assert_allclose(scores, expected[:, unseen[:3]], rtol=0, atol=tolerance)
+        fitted.remove_classes(["new 1"])
+        scores = fitted.decision_function(means, classes=ranks.index)
+        np.testing.assert_allclose(scores, expected, rtol=0, atol=tolerance)
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
+def test_classes_of_equal_ranks_share_parameters():
+    ranks, X, y, means = _species()
+    views = taxonomy_signatures(ranks, categorical=True)
+    model = CalibratedStacking(ESZSL(), temperature="cv", cv=3).fit(X, y, signatures=views)
+    dense = CalibratedStacking(ESZSL(), temperature="cv", cv=3)
+    dense.fit(X, y, signatures=taxonomy_signatures(ranks, categorical=False))
+    held = model.class_scorer_.parameters.nbytes
+    assert held < 0.7 * dense.class_scorer_.parameters.nbytes
+    # Odds may differ between classes of equal parameters.
+    odds = {label: 1.0 + i for i, label in enumerate(ranks.index[:60])}
+    for prior in (None, odds):
+        np.testing.assert_allclose(
+            model.predict_proba(means, prior=prior),
+            dense.predict_proba(means, prior=prior),
+            rtol=0,
+            atol=1e-9,
+        )
+    # A view of numbers beside the ranks tells classes apart.
+    rng = np.random.default_rng(0)
+    numbers = pd.DataFrame(rng.standard_normal((len(ranks), 4)), index=ranks.index)
+    scores = [
+        ESZSL()
+        .fit(X, y, signatures=MultiSignatures({**v.views, "n": numbers}))
+        .decision_function(X)
+        for v in (views, taxonomy_signatures(ranks, categorical=False))
+    ]
+    np.testing.assert_allclose(*scores, rtol=0, atol=1e-9 * np.abs(scores[1]).max())
+
+
+def test_many_cells_become_categories(monkeypatch):
+    assert taxonomy_signatures(BIRDS).views["genus"].shape == (5, 3)
+    monkeypatch.setattr("zslearn.signatures._hierarchy._MAX_COLUMN_CELLS", 10)
+    view = taxonomy_signatures(BIRDS).views["genus"]
+    assert view["genus"].astype(object).where(view["genus"].notna(), None).tolist() == [
+        "Larus", "Larus", "Aethia", None, "Icterus",
+    ]  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
+def test_a_file_whose_groups_do_not_exist_is_refused():
+    ranks, X, y, _ = _species()
+    model = ESZSL().fit(X, y, signatures=taxonomy_signatures(ranks, categorical=True))
+    state = model._described.__getstate__()
+    assert state["parameters"].shape[0] <= state["group"].max() + 1 < len(ranks)
+    state["group"] = state["group"] + 1
+    with pytest.raises(ValueError, match="not stored"):
+        model._described.__setstate__(state)

@@ -8,6 +8,8 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from scipy.optimize import minimize_scalar
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import softmax
@@ -534,6 +536,85 @@ def test_the_order_of_examples_does_not_matter(many_classes):
         models[1].add_examples(data.X_test_unseen[[row]], data.y_test_unseen[[row]])
     first, second = (model.decision_function(data.X_test_unseen[rest]) for model in models)
     np.testing.assert_allclose(first, second, rtol=1e-9, atol=1e-9)
+
+
+@pytest.fixture
+def small_tables(monkeypatch):
+    """Tables of classes that are not merged even if they are small."""
+    monkeypatch.setattr("zslearn.signatures._described._SMALL", 0)
+
+
+_CHANGES = [
+    "describe", "remove", "label", "take back", "describe and label", "name", "copy", "save",
+]  # fmt: skip
+
+
+@pytest.mark.usefixtures("small_tables")
+@given(changes=st.lists(st.sampled_from(_CHANGES), min_size=5, max_size=20), rng=st.randoms())
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+def test_any_sequence_of_changes_equals_one_fit_and_one_call(changes, rng, tmp_path):
+    data = make_zero_shot(12, 10, n_features=30, samples_per_class=6, random_state=0)
+    S, X, y = data.signatures, data.X_test_unseen, data.y_test_unseen
+    seen, described = list(data.seen_classes), set(data.unseen_classes[:2])
+    named: set[str] = set()
+    samples: list[int] = []
+
+    def fit():
+        table = S.loc[rng.sample(rows := [*seen, *sorted(described)], len(rows))]
+        return GaussianEXEM().fit(data.X_train, data.y_train, signatures=table)
+
+    def some(items, most=4):
+        items = sorted(items)
+        return rng.sample(items, min(rng.randint(1, most), len(items)))
+
+    model = fit()
+    for change in changes:
+        present = described | named
+        new = some(set(data.unseen_classes) - present)
+        if change == "copy":
+            model = copy.deepcopy(model)
+        elif change == "save":
+            save(model, tmp_path / "model.zsl")
+            model = load(tmp_path / "model.zsl", verify=rng.random() < 0.5)
+        elif change == "remove" and present:
+            old = some(present)
+            model.remove_classes(old)
+            described, named = described - set(old), named - set(old)
+            samples = [row for row in samples if y[row] not in old]
+        elif change == "take back" and samples:
+            # A class without a signature keeps its samples.
+            rows = some([row for row in samples if y[row] in described])
+            if rows:
+                model.remove_examples(X[rows], y[rows])
+                samples = [row for row in samples if row not in rows]
+        elif change == "describe" and new:
+            model.add_classes(S.loc[new])
+            described |= set(new)
+        elif change in ("label", "describe and label", "name"):
+            labels = {"label": present, "name": new[:1]}.get(change, new)
+            rows = some(set(np.flatnonzero(np.isin(y, list(labels)))) - set(samples))
+            if rows:
+                signatures = S.loc[new] if change == "describe and label" else None
+                model.add_examples(X[rows], y[rows], signatures=signatures)
+                samples += rows
+                named |= set(labels) if change == "name" else set()
+                described |= set(new) if change == "describe and label" else set()
+    expected = fit()
+    if samples:
+        rows = rng.sample(samples, len(samples))
+        expected.add_examples(X[rows], y[rows])
+    assert model.classes_.tolist() == expected.classes_.tolist()
+    assert model.unseen_classes_.tolist() == expected.unseen_classes_.tolist()
+    found, best = model.predict_top_k(X, 3), expected.predict_top_k(X, 3)
+    np.testing.assert_array_equal(found[0], best[0])
+    for a, b in (
+        (found[1], best[1]),
+        (model.decision_function(X), expected.decision_function(X)),
+        *zip(model.class_gaussians(), expected.class_gaussians(), strict=True),
+    ):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("few_shot_weight", [0.05, 1.0])

@@ -14,7 +14,7 @@ import copy
 import math
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -78,20 +78,23 @@ def score_precision(precision: Precision) -> Iterator[None]:
         _precision.reset(token)
 
 
-def product(rows: Array, parameters: Array) -> Array:
-    """Inner products of rows and vectors in the requested precision."""
+def product(rows: Array, parameters: Array, half: Array = None) -> Array:
+    """Inner products of rows and vectors in the requested precision, less `half` per vector."""
     precision = _precision.get()
-    if precision != "full" and compat.is_torch_array(rows) and on_device(rows):
+    if compat.is_torch_array(rows) and on_device(rows):
         import torch
 
-        if rows.dtype == torch.float32:
-            if precision == "bf16":
-                rows, parameters = rows.bfloat16().float(), parameters.bfloat16().float()
-            # TF32 represents bfloat16 numbers exactly and accumulates products in float32.
-            with _tf32():
-                return rows @ parameters.T
-    xp = compat.array_namespace(rows)
-    return rows @ xp.matrix_transpose(parameters)
+        is_reduced = precision != "full" and rows.dtype == torch.float32
+        if is_reduced and precision == "bf16":
+            rows, parameters = rows.bfloat16().float(), parameters.bfloat16().float()
+        # TF32 represents bfloat16 numbers exactly and accumulates products in float32.
+        with _tf32() if is_reduced else nullcontext():
+            # The sum is part of the product, which saves a pass over the scores.
+            return rows @ parameters.T if half is None else torch.addmm(-half, rows, parameters.T)
+    out = rows @ compat.array_namespace(rows).matrix_transpose(parameters)
+    if half is not None:
+        out -= half[None, :]
+    return out
 
 
 @contextmanager
@@ -229,9 +232,8 @@ class PreparedClasses:
             for i in range(1, self.parameters.shape[1]):
                 out = self.xp.maximum(out, product(rows, self.parameters[classes, i, :]))
         else:
-            out = product(rows, self.parameters[classes, :])
-        if self.half is not None:
-            out -= self.half[classes][None, :]
+            half = None if self.half is None else self.half[classes]
+            out = product(rows, self.parameters[classes, :], half)
         if not self.finished_later:
             out = self.finish(out, squares)
             if self.bias is not None:

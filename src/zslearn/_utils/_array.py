@@ -131,6 +131,7 @@ class RowsInBlocks(ABC):
     shape: tuple[int, int]
     dtype: np.dtype[Any]
     has_labels: bool
+    shard_ends: list[int]
 
     @abstractmethod
     def blocks(self, start: int = 0) -> Iterator[Block]:
@@ -295,6 +296,37 @@ class RowChunks:
             return out
         xp = compat.array_namespace(self.chunks[0])
         return take_rows(xp.concat(list(gathered)), np.argsort(np.concatenate(parts)))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.asarray(to_numpy(self.whole), dtype=dtype)
+
+
+class RepeatedRows:
+    """Rows of an array of which many are equal, stored once.
+
+    Parameters
+    ----------
+    stored : array
+        The distinct rows.
+    group : ndarray of int
+        Position of each row in `stored`.
+    """
+
+    def __init__(self, stored: Array, group: NDArray[np.intp]) -> None:
+        self.stored, self.group = stored, group
+        self.shape: tuple[int, ...] = (len(group), *stored.shape[1:])
+        self.dtype, self.nbytes = stored.dtype, stored.nbytes
+
+    @property
+    def whole(self) -> Array:
+        """All rows in one array."""
+        return self[:]
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    def __getitem__(self, rows: Any) -> Array:
+        return take_rows(self.stored, self.group[rows])
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         return np.asarray(to_numpy(self.whole), dtype=dtype)

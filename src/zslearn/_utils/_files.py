@@ -29,9 +29,10 @@ from numpy.typing import NDArray
 from zslearn._utils._messages import warn_once, warn_user
 
 
-def regular_size(path: str | PathLike[str]) -> int:
+def regular_size(path: Any) -> int:
     """Size of a regular file; pipes and devices, which may never end, are refused."""
-    status = os.stat(path)
+    # Files at URLs have no path of the operating system.
+    status = os.stat(path) if isinstance(path, str | PathLike) else path.stat()
     if stat.S_ISREG(status.st_mode):
         return status.st_size
     if stat.S_ISDIR(status.st_mode):

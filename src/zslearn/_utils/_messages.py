@@ -66,8 +66,10 @@ def refuse_equal_labels(labels: Iterable[Any], where: str) -> None:
 
 def name_some(labels: Iterable[Any], limit: int = 5) -> str:
     """List up to `limit` labels and the number of further ones."""
-    names = [repr(label.item() if isinstance(label, np.generic) else label) for label in labels]
-    shown = ", ".join(names[:limit])
+    names = list(labels)
+    shown = ", ".join(
+        repr(label.item() if isinstance(label, np.generic) else label) for label in names[:limit]
+    )
     more = len(names) - limit
     return f"{shown} and {more} more" if more > 0 else shown
 

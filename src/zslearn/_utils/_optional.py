@@ -18,6 +18,7 @@ _EXTRAS = {
     "onnxruntime": "onnx",
     "tokenizers": "text",
     "zarr": "zarr",
+    "fsspec": "urls",
     "openpyxl": "excel",
     "fastapi": "serve",
     "uvicorn": "serve",

@@ -80,7 +80,7 @@ class Budget:
     """
 
     def __init__(
-        self, path: Path, max_bytes: int | None = None, *, file_size: int | None = None
+        self, path: Any, max_bytes: int | None = None, *, file_size: int | None = None
     ) -> None:
         self.path = path
         self.file_size = regular_size(path) if file_size is None else file_size

@@ -25,6 +25,7 @@ from zslearn._scoring._scorer import ClassScorer, find_classes, identical_rows, 
 from zslearn._utils._array import (
     Array,
     Floats,
+    RepeatedRows,
     RowChunks,
     is_streamed,
     row_blocks,
@@ -52,6 +53,9 @@ class _Chunk:
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
         """Hash of each row."""
+        if isinstance(self.parameters, RepeatedRows):
+            of_groups: NDArray[np.uint64] = row_keys(self.parameters.stored)
+            return of_groups[self.parameters.group]
         return row_keys(self.parameters)
 
     @cached_property
@@ -70,6 +74,7 @@ class _Chunk:
     {"table.labels": Saved("n_classes", kind="label")},
     table=Saved(kind=SignatureTable),
     parameters=Saved("n_classes", ...),
+    group=Saved("n_classes", kind="int", least=0, optional=True),
 )
 class _Described:
     """The described classes and their parameters, which are replaced together.
@@ -78,8 +83,12 @@ class _Described:
     `parameters` combine them when they are read.
     """
 
-    def __init__(self, table: SignatureTable, parameters: Array) -> None:
+    def __init__(
+        self, table: SignatureTable, parameters: Array, group: NDArray[np.intp] | None = None
+    ) -> None:
         self.tables = DescribedTables((table,))
+        if group is not None:
+            parameters = RepeatedRows(parameters, group)
         self.chunks: tuple[_Chunk, ...] = (_Chunk(parameters),)
 
     @classmethod
@@ -108,6 +117,11 @@ class _Described:
             return self.chunks[0].parameters
         return RowChunks(_arrays(self.chunks), self.tables.order)
 
+    @property
+    def group(self) -> NDArray[np.intp] | None:
+        """The stored row of each class, if classes of equal signatures share one."""
+        return getattr(self.parameters, "group", None)
+
     @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
         """For each class the first class with identical parameters; None if all differ."""
@@ -117,6 +131,13 @@ class _Described:
         is_known = largest.sorted_keys.take(at, mode="clip") == more
         if not (largest.has_equal or is_known.any() or (more[1:] == more[:-1]).any()):
             return None
+        parameters = self.parameters
+        if isinstance(parameters, RepeatedRows):
+            same = identical_rows(parameters.stored)
+            group = parameters.group if same is None else same[parameters.group]
+            _, first, group = np.unique(group, return_index=True, return_inverse=True)
+            of_first: NDArray[np.intp] = first[group]
+            return of_first
         keys = np.concatenate([chunk.keys for chunk in self.chunks])
         order = slice(None) if self.tables.is_one_table else self.tables.order
         return identical_rows(self.parameters, keys[order])
@@ -135,13 +156,18 @@ class _Described:
         return self._of(self.tables.without(self.tables.find(labels)), self.chunks)
 
     def __getstate__(self) -> dict[str, Any]:
-        tables = self.tables
+        tables, parameters = self.tables, self.parameters
+        if isinstance(parameters, RepeatedRows):
+            return {"table": tables.first, "parameters": parameters.stored, "group": self.group}
         if tables.is_one_table:
-            return {"table": tables.first, "parameters": self.parameters}
+            return {"table": tables.first, "parameters": parameters}
         # Unlike `table`, these copies are not kept.
-        return {"table": tables.subset(tables.order), "parameters": self.parameters[:]}
+        return {"table": tables.subset(tables.order), "parameters": parameters[:]}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        group = state.get("group")
+        if group is not None and not np.max(group, initial=-1) < len(state["parameters"]):
+            raise ValueError("classes refer to parameters that are not stored")
         self.__init__(**state)  # type: ignore[misc]
 
 
@@ -267,6 +293,10 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     #: Whether `synthesize` trains, so that it is too slow for a trial; `_rows_per_class` is then
     #: the number of rows that it generates per class.
     _synthesis_trains: ClassVar[bool] = False
+
+    #: Whether `synthesize` uses the labels of described classes, so that classes of equal
+    #: signatures may differ.
+    _uses_labels: ClassVar[bool] = False
 
     signature_scale_: tuple[float, ...]
     _described: _Described
@@ -610,6 +640,12 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     def _synthesize_table(self, table: SignatureTable) -> Array:
         """Parameters of all classes of a table, a block at a time if they are independent."""
         n_classes = len(table.labels)
+        groups = None
+        if self.synthesizes_independently and not self._uses_labels:
+            groups = table.groups(self.seen_classes_)
+        if groups is not None and 2 * len(groups[0]) <= n_classes:
+            first, group = groups
+            return RepeatedRows(self._synthesize_table(table.subset(first)), group)
         # Kernels of signatures have a number per seen class.
         row_bytes = 8 * (table.n_attributes + len(self.seen_classes_))
         rows = row_blocks(n_classes, row_bytes)

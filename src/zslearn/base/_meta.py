@@ -360,7 +360,8 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
             X, y, signatures=signatures, settings=[{}], sample_weight=sample_weight
         )
         fitted = dict(grid)[0]
-        self.steps, self._fitted = fitted.steps, fitted._fitted
+        # Both at once, for readers in other threads.
+        self.__dict__.update(steps=fitted.steps, _fitted=fitted._fitted)
         return self
 
     def fit_grid(
@@ -443,10 +444,11 @@ class ZeroShotPipeline(ZeroShotMetaClassifier, Pipeline):
     @property
     def class_scorer_(self) -> ClassScorer:
         """The scorer of the last step, applied after the transformers."""
-        scorer = self.steps[-1][1].class_scorer_
-        if self.transformers_ is None:
+        state = self._copy()
+        scorer, transformers = state._inner.class_scorer_, state.transformers_
+        if transformers is None:
             return scorer
-        embed = TransformedEmbedding(self.transformers_, scorer.embedding)
+        embed = TransformedEmbedding(transformers, scorer.embedding)
         return replace(scorer, embedding=Embedding(embed))
 
     @property

@@ -42,7 +42,6 @@ from zslearn._scoring._scorer import ClassScorer, identical_rows
 from zslearn._utils._array import (
     Array,
     Floats,
-    RowChunks,
     block_budget,
     move_like,
     row_blocks,
@@ -244,8 +243,8 @@ class FewImages(ZeroShotMetaClassifier):
 
 def _as_products(scorer: ClassScorer) -> tuple[Array, Floats]:
     """Coefficients and intercepts that rank classes as the scorer does."""
-    coef = scorer.parameters
-    coef = coef.whole if isinstance(coef, RowChunks) else coef
+    coef: Any = scorer.parameters
+    coef = getattr(coef, "whole", coef)  # classes may be stored in chunks or groups
     intercept = np.zeros(len(scorer.labels)) if scorer.bias is None else scorer.bias
     if scorer.score == "cosine":
         coef = unit_rows(coef)

@@ -136,6 +136,7 @@ class GFZSL(AcceptsSampleWeight, ZeroShotClassifier):
 
     embedding_attributes = ("mean_", "components_", "std_")
     synthesizes_independently = True
+    _uses_labels = True
     learns_from_sums = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {

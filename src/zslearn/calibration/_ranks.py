@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, dataclass
 from numbers import Real
 from typing import Any, ClassVar, NamedTuple
@@ -14,7 +13,8 @@ from numpy.typing import NDArray
 from sklearn.utils._param_validation import Interval, StrOptions
 
 from zslearn._scoring._probabilities import softmax
-from zslearn._utils._array import Floats, to_numpy
+from zslearn._scoring._scorer import ClassScorer
+from zslearn._utils._array import Floats, IdentityCache, to_numpy
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._messages import name_some
 from zslearn._utils._saved import Saved, saves
@@ -29,9 +29,12 @@ from zslearn.calibration._thresholds import (
     share_outside,
     thresholds_at,
 )
-from zslearn.signatures._class_graph import ClassTree, cluster_hierarchy
-from zslearn.signatures._table import SignatureTable
+from zslearn.signatures._class_graph import ClassPaths, ClassTree, cluster_hierarchy
+from zslearn.signatures._table import SignatureTable, find_sorted
 from zslearn.signatures._views import side_by_side
+
+# Hierarchies of the latest estimators, and candidates of the latest predictions.
+_trees, _candidate_trees = IdentityCache(4), IdentityCache(4)
 
 #: The root that joins several roots of a hierarchy.
 TOP = "(all classes)"
@@ -57,49 +60,45 @@ class Paths:
         return depths, self.probabilities[np.arange(len(depths)), depths]
 
 
-class CandidateTree:
+class CandidateTree(ClassPaths):
     """The nodes of a hierarchy above some classes; a class that it lacks is a child of the root."""
 
     def __init__(self, tree: ClassTree, labels: NDArray[Any]) -> None:
-        paths = [[*reversed(tree.ancestors(label)), label] for label in labels.tolist()]
-        roots = {path[0] for path in paths if len(path) > 1 or path[0] in tree}
-        top: Hashable = next(iter(roots)) if len(roots) == 1 else TOP
-        paths = [path if path[0] == top else [top, *path] for path in paths]
-        positions: dict[Hashable, int] = {}
-        for node in itertools.chain.from_iterable(paths):
-            positions.setdefault(node, len(positions))
-        self.nodes = np.empty(len(positions), dtype=object)
-        self.nodes[:] = list(positions)
-        self.children: list[list[int]] = [[] for _ in positions]
-        #: Whether a class (row) lies at or below a node (column).
-        self.is_below = np.zeros((len(labels), len(positions)), dtype=bool)
-        for row, path in enumerate(paths):
-            places = [positions[node] for node in path]
-            self.is_below[row, places] = True
-            for parent, child in itertools.pairwise(places):
-                if child not in self.children[parent]:
-                    self.children[parent].append(child)
-        self.n_levels = max(map(len, paths))
-        #: The row of the class that a node is, for nodes that are classes.
-        self.class_of = {positions[label]: row for row, label in enumerate(labels.tolist())}
+        super().__init__(tree, labels, top=TOP)
+        #: Number of the first child of each node; its last child is before that of the next node.
+        self._children = np.searchsorted(self.parents[1:], np.arange(len(self.nodes) + 1)) + 1
+        #: The row of the class that a node is; −1 for other nodes.
+        self.class_of = np.full(len(self.nodes), -1)
+        self.class_of[self.ends] = np.arange(len(labels))
 
-    def descend(self, probabilities: Floats) -> Paths:
-        """Follow the most probable child from the root to a leaf or a more probable inner class."""
-        of_nodes = probabilities @ self.is_below
-        n_samples = len(probabilities)
-        nodes = np.full((n_samples, self.n_levels), -1, dtype=np.intp)
+    def descend(self, probabilities: Floats, column: NDArray[np.intp] | None = None) -> Paths:
+        """Follow the most probable child from the root to a leaf or a more probable inner class.
+
+        `column` is that of each class in `probabilities`; by default they follow the labels.
+        """
+        padded = np.column_stack([probabilities, np.zeros(len(probabilities))])
+        column = np.arange(len(self.ends)) if column is None else column
+        # Nodes that are no class have a probability of their own of 0.
+        own = np.append(column, padded.shape[1] - 1)[self.class_of]
+        of_nodes = padded[:, own]
+        for level in reversed(range(1, len(self.levels))):
+            start, stop = self.starts[level : level + 2]
+            above = slice(*self.starts[level - 1 : level + 1])
+            first = self._children[above]
+            is_parent = first < self._children[above.start + 1 : above.stop + 1]
+            sums = np.add.reduceat(of_nodes[:, start:stop], first[is_parent] - start, axis=1)
+            of_nodes[:, above.start + np.flatnonzero(is_parent)] += sums
+        nodes = np.full((len(probabilities), len(self.levels)), -1, dtype=np.intp)
         nodes[:, 0] = 0
-        for level in range(1, self.n_levels):
+        for level in range(1, len(self.levels)):
             for parent in np.unique(nodes[:, level - 1]):
-                children = self.children[parent] if parent >= 0 else []
-                if not children:
+                start, stop = self._children[parent : parent + 2] if parent >= 0 else (0, 0)
+                if start == stop:
                     continue
                 here = np.flatnonzero(nodes[:, level - 1] == parent)
-                best = np.asarray(children)[of_nodes[np.ix_(here, children)].argmax(axis=1)]
-                if parent in self.class_of:
-                    stays = probabilities[here, self.class_of[parent]] > of_nodes[here, best]
-                    best = np.where(stays, -1, best)
-                nodes[here, level] = best
+                best = start + of_nodes[here, start:stop].argmax(axis=1)
+                stays = padded[here, own[parent]] > of_nodes[here, best]
+                nodes[here, level] = np.where(stays, -1, best)
         taken = np.take_along_axis(of_nodes, np.maximum(nodes, 0), axis=1)
         return Paths(nodes, np.where(nodes >= 0, taken, 0.0))
 
@@ -108,9 +107,8 @@ class CandidateTree:
 
         That is the probability of the first wrong node on its path.
         """
-        on_path = self.is_below[true[:, None], np.maximum(paths.nodes, 0)]
-        wrong = (paths.nodes >= 0) & ~on_path
-        return np.where(wrong, paths.probabilities, 0.0).max(axis=1)
+        is_wrong = (paths.nodes >= 0) & (paths.nodes != self.levels[:, true].T)
+        return np.where(is_wrong, paths.probabilities, 0.0).max(axis=1)
 
 
 class RankPrediction(NamedTuple):
@@ -238,32 +236,52 @@ class RankPredictor(BaseSetPredictor):
         """
         state = self._snapshot()
         labels = state._candidates(classes)
-        parts = [part[2:] for part in state._predicted_nodes(X, labels, confidence)]
+        parts = [
+            (tree.nodes[nodes], depths, probabilities)
+            for *_, tree, nodes, depths, probabilities in state._predicted_nodes(
+                X, labels, confidence
+            )
+        ]
         return RankPrediction(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def _set_members(
         self, X: Any, labels: NDArray[Any], coverage: float | None
     ) -> Iterator[tuple[Floats, NDArray[np.bool_]]]:
         """Every candidate below the predicted node; the coverage is the confidence."""
-        for probabilities, inside, *_ in self._predicted_nodes(X, labels, coverage):
-            yield probabilities, inside
+        blocks = self._predicted_nodes(X, labels, coverage)
+        for of_groups, group, tree, nodes, depths, _ in blocks:
+            yield of_groups[:, group], tree.levels[depths] == nodes[:, None]
 
     def _predicted_nodes(
         self, X: Any, labels: NDArray[Any], confidence: float | None
-    ) -> Iterator[tuple[Floats, NDArray[np.bool_], NDArray[Any], NDArray[np.intp], Floats]]:
-        """Yield (class probabilities, classes below the nodes, nodes, depths, probabilities)."""
+    ) -> Iterator[tuple[Floats, NDArray[np.intp], CandidateTree, NDArray[Any], Any, Floats]]:
+        """Yield the nodes of blocks of rows, with their depths and probabilities.
+
+        They are preceded by the probabilities of classes, with the column of each class, and by the
+        tree.
+        """
         scorer = self.class_scorer_
         thresholds = self._thresholds(self.confidence if confidence is None else confidence)
-        tree = CandidateTree(ClassTree(self.parents_), labels)
-        described = ~np.isin(labels, self.seen_classes_)
+        tree = self._candidate_tree(labels)
+        described = np.ones(len(labels), dtype=bool)
+        seen = find_sorted(self.seen_classes_, labels)
+        described[seen[seen >= 0]] = False
+        distinct, group, counts = _distinct_classes(scorer, labels)
         for rows in self._checked_blocks(X):
-            of_classes = np.asarray(to_numpy(scorer.probabilities(rows, labels)), dtype=np.float64)
-            paths = tree.descend(of_classes)
-            as_described = described[[tree.class_of[end] for end in paths.ends.tolist()]]
+            found = scorer.probabilities(rows, labels[distinct])
+            of_groups = np.asarray(to_numpy(found), dtype=np.float64)
+            of_groups /= (of_groups @ counts)[:, None]
+            paths = tree.descend(of_groups, group)
+            as_described = described[tree.class_of[paths.ends]]
             own = np.where(as_described, thresholds[1], thresholds[0])
             depths, probabilities = paths.depths_above(own)
-            places = paths.nodes[np.arange(len(depths)), depths]
-            yield of_classes, tree.is_below[:, places].T, tree.nodes[places], depths, probabilities
+            nodes = paths.nodes[np.arange(len(depths)), depths]
+            yield of_groups, group, tree, nodes, depths, probabilities
+
+    def _candidate_tree(self, labels: NDArray[Any]) -> CandidateTree:
+        """The tree of some candidates, which is kept for the latest ones."""
+        tree = _trees.get(self.held_out_, None, lambda: ClassTree(self.parents_))
+        return _candidate_trees.get(labels, tree, lambda: CandidateTree(tree, labels))
 
     def _begin_calibration(self, table: SignatureTable) -> None:
         pairs, classes = self.hierarchy, table.labels
@@ -288,7 +306,7 @@ class RankPredictor(BaseSetPredictor):
         parts, fold_paths = [], []
         for fold, temperature in zip(folds, fold_temperatures(folds), strict=True):
             paths = tree.descend(softmax(fold.scores, temperature))
-            ends = [tree.class_of[end] for end in paths.ends.tolist()]
+            ends = tree.class_of[paths.ends]
             # Negative, so that errors lie below the threshold as in NoneOfThese.
             values = -tree.lowest_correct(paths, fold.true)
             parts.append(HeldOut(values, fold.true, fold.held_out[fold.true], fold.held_out[ends]))
@@ -311,3 +329,19 @@ class RankPredictor(BaseSetPredictor):
             return float(confidence), float(confidence)
         seen, described = thresholds_at(self.held_out_, share)
         return -seen, -described
+
+
+def _distinct_classes(
+    scorer: ClassScorer, labels: NDArray[Any]
+) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+    """The first class of each group of equal scores, the group of each class, and group sizes."""
+    every = np.arange(len(labels))
+    if scorer.same_as is None:
+        return every, every, np.ones(len(labels), dtype=np.intp)
+    positions = every if labels is scorer.labels else find_sorted(labels, scorer.labels)
+    keys = scorer.same_as[positions]
+    if scorer.bias is not None:
+        keys = keys + len(scorer.labels) * pd.factorize(scorer.bias[positions])[0]
+    group = pd.factorize(keys)[0]
+    _, first, counts = np.unique(group, return_index=True, return_counts=True)
+    return first, group, counts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -282,7 +282,7 @@ def _candidates(arguments: argparse.Namespace, model: Any) -> list[Any] | None:
     if words is None:
         return None
     label_of = _label_of(model)
-    below: dict[Any, list[Any]] = {}
+    below: Mapping[Any, list[Any]] = {}
     if taxonomy is not None:
         ranks = read_ranks(taxonomy)
         below = classes_by_node(taxonomy_hierarchy(ranks), ranks.index)

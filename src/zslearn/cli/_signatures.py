@@ -104,7 +104,13 @@ def _run_hierarchy(arguments: argparse.Namespace) -> None:
 
 def _run_taxonomy(arguments: argparse.Namespace) -> None:
     """Convert a table of taxonomic ranks to one column per taxon."""
-    views = signatures.taxonomy_signatures(datasets.read_ranks(arguments.table)).views
+    ranks = datasets.read_ranks(arguments.table)
+    views = signatures.taxonomy_signatures(ranks).views
+    if any(view.dtypes.iloc[0] == "category" for view in views.values()):
+        raise ValueError(
+            f"{plain(arguments.table)}: a table with a column for every taxon of {len(ranks):,} "
+            "classes is too large. In Python, fit accepts taxonomy_signatures of it directly."
+        )
     columns = [view.add_prefix(f"{rank}: ") for rank, view in views.items()]
     _write(pd.concat(columns, axis=1), arguments)
 

@@ -22,6 +22,7 @@ from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, plain
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, reading
+from zslearn._utils._remote import VALUE_BYTES, Location, file_state, open_parquet
 
 #: Names of the features and of the labels in an archive of several arrays.
 FEATURES = ("X", "features")
@@ -66,10 +67,10 @@ def read_member(path: Path, searched: tuple[str, ...]) -> NDArray[Any] | None:
         return array
 
 
-def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+def _npy_header(path: Location) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     """Shape, order by columns, dtype and start of the numbers of a ``.npy`` file, checked."""
     size = regular_size(path)
-    with reading(path, "the array"), open(path, "rb") as file:
+    with reading(path, "the array"), path.open("rb") as file:
         first = npy.read_magic(file) == (1, 0)
         read = npy.read_array_header_1_0 if first else npy.read_array_header_2_0
         shape, by_columns, dtype = read(file)
@@ -84,31 +85,10 @@ def _npy_header(path: Path) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
     return shape, by_columns, dtype, offset
 
 
-#: Minimum memory for one value in pyarrow and pandas together, in bytes.
-_VALUE_BYTES = 32
-
-
-def open_parquet(path: Path) -> Any:
-    """Open a Parquet file whose declared row groups fit in memory."""
-    budget = Budget(path)
-    parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
-    with reading(path, "the table"):
-        source = parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False)
-        metadata = source.metadata
-        # Column metadata is not read: pyarrow crashes the process if that part is damaged.
-        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
-        if sum(group.num_rows for group in groups) != metadata.num_rows:
-            raise ValueError("its row groups do not add up to the rows of the table")
-        for group in groups:
-            values = _VALUE_BYTES * group.num_rows * metadata.num_columns
-            budget.check(max(values, group.total_byte_size))
-    return source
-
-
 def read_parquet(path: Path) -> pd.DataFrame:
     """Read a table from a Parquet file within the memory limit."""
     source, budget = open_parquet(path), Budget(path)
-    budget.check(_VALUE_BYTES * source.metadata.num_rows * source.metadata.num_columns)
+    budget.check(VALUE_BYTES * source.metadata.num_rows * source.metadata.num_columns)
     arrow = import_optional("pyarrow", f"Reading {path.name}")
     batches = []
     with reading(path, "the table"):
@@ -177,11 +157,6 @@ class RowFile(ABC):
         return [self.name, *self.shape, self.dtype.str, *self.state]
 
 
-def _state(path: Path) -> tuple[int, int]:
-    """Size and modification time of a file."""
-    return regular_size(path), path.stat().st_mtime_ns
-
-
 class ArrayRows(RowFile):
     """Rows of an array that supports slicing: NumPy, a memory map, Zarr, or an HDF5 data set."""
 
@@ -213,8 +188,8 @@ class RowSlice(RowFile):
 class NpyRows(RowFile):
     """Rows of a ``.npy`` file; not mapped, since truncating a mapped file kills the process."""
 
-    def __init__(self, path: Path) -> None:
-        self.path, self.name, self.state = path, str(path), _state(path)
+    def __init__(self, path: Location) -> None:
+        self.path, self.name, self.state = path, str(path), file_state(path)
         self.shape, by_columns, self.dtype, self._offset = _npy_header(path)
         if by_columns and len(self.shape) > 1 and min(self.shape) > 1:
             raise ValueError(
@@ -224,17 +199,19 @@ class NpyRows(RowFile):
 
     def read(self, start: int, length: int) -> Iterator[RowsAndLabels]:
         n_rows, width = self.shape[0], self.shape[1:]
-        size = math.prod(width)
-        for first in range(start, n_rows, length):
-            count = min(length, n_rows - first)
-            offset = self._offset + first * size * self.dtype.itemsize
-            rows = np.fromfile(self.path, self.dtype, count * size, offset=offset)
-            if rows.size != count * size or _state(self.path) != self.state:
-                raise ValueError(
-                    f"{self.path}: the file changed while it was being read, before row "
-                    f"{first + count} of {n_rows}. Finish writing it, then open it again."
-                )
-            yield rows.reshape(count, *width), None
+        row_bytes = math.prod(width) * self.dtype.itemsize
+        with self.path.open("rb") as file:
+            for first in range(start, n_rows, length):
+                rows = np.empty((min(length, n_rows - first), *width), self.dtype)
+                with reading(self.name, f"rows {first} to {first + len(rows) - 1}"):
+                    file.seek(self._offset + first * row_bytes)
+                    n_bytes = file.readinto(rows.reshape(-1).view(np.uint8).data)
+                if n_bytes != rows.nbytes or file_state(self.path) != self.state:
+                    raise ValueError(
+                        f"{self.path}: the file changed while it was being read, before row "
+                        f"{first + len(rows)} of {n_rows}. Finish writing it, then open it again."
+                    )
+                yield rows, None
 
 
 class ZarrRows(RowFile):
@@ -289,8 +266,8 @@ class TableRows(RowFile):
     `features` is a column of vectors; without it, every numeric column except `label` is a feature.
     """
 
-    def __init__(self, path: Path, features: str, label: str) -> None:
-        self.path, self.name, self.state, self._label = path, str(path), _state(path), label
+    def __init__(self, path: Location, features: str, label: str) -> None:
+        self.path, self.name, self.state, self._label = path, str(path), file_state(path), label
         if path.suffix == ".parquet":
             self._file = open_parquet(path)
             schema, metadata = self._file.schema_arrow, self._file.metadata
@@ -298,11 +275,20 @@ class TableRows(RowFile):
         else:
             arrow = import_optional("pyarrow", f"Reading {path.name}")
             with reading(path, "the table"):
+                regular_size(path)
                 # Not mapped: truncating a mapped file kills the process.
-                self._file = arrow.ipc.open_file(arrow.OSFile(str(path)))
+                source = arrow.OSFile(str(path)) if isinstance(path, Path) else path.open()
+                self._file = arrow.ipc.open_file(source)
                 schema = self._file.schema
                 sizes = [len(self._file.get_batch(i)) for i in range(self._file.num_record_batches)]
         self._sizes = sizes
+        # Only the default names may be missing.
+        for name, default in ((features, "features"), (label, "label")):
+            if name not in schema.names and name != default:
+                raise ValueError(
+                    f"{path}: there is no column {name!r}; its columns are "
+                    f"{name_some(schema.names)}."
+                )
         self.has_labels = label in schema.names
         self._is_vector = features in schema.names
         self._columns = [features] if self._is_vector else _number_columns(schema, label, path)
@@ -346,9 +332,9 @@ class TableRows(RowFile):
             if skip >= size:
                 continue
             with reading(self.path, "the rows"):
-                if _state(self.path) != self.state:
-                    raise ValueError("the file changed after it was opened")
                 for batch in self._batches(number, length):
+                    if file_state(self.path) != self.state:
+                        raise ValueError("the file changed after it was opened")
                     for first in range(min(skip, len(batch)), len(batch), length):
                         part = batch.slice(first, length)
                         yield self._features(part), self._labels(part)
@@ -389,7 +375,7 @@ class TableRows(RowFile):
         return values.astype(str) if values.dtype.kind == "O" else values
 
 
-def _number_columns(schema: Any, label: str, path: Path) -> list[str]:
+def _number_columns(schema: Any, label: str, path: Location) -> list[str]:
     """Return all columns but the label, in the order of the table; raise if one is not numeric."""
     types = import_optional("pyarrow.types", f"Reading {path.name}")
     kinds = {name: schema.field(name).type for name in schema.names if name != label}

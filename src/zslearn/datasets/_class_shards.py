@@ -20,6 +20,7 @@ from zslearn._utils._files import regular_size
 from zslearn._utils._messages import name_some, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, reading
+from zslearn._utils._remote import open_parquet
 from zslearn.datasets._array_files import (
     ArrayRows,
     NpyRows,
@@ -28,7 +29,6 @@ from zslearn.datasets._array_files import (
     RowSlice,
     TableRows,
     is_zarr,
-    open_parquet,
     open_zarr_array,
 )
 from zslearn.datasets._dataset import ClassSplit, ZeroShotDataset

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -15,10 +17,13 @@ from numpy.typing import NDArray
 from zslearn._utils._array import Block, RowsInBlocks, block_length, read_ahead
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some
+from zslearn._utils._remote import Location, located
 from zslearn.datasets._array_files import ArrayRows, NpyRows, RowFile, TableRows, ZarrRows, is_zarr
 
 _TABLES = (".parquet", ".arrow", ".feather")
 _ENDINGS = (".npy", *_TABLES)
+
+_OPENED_AT_ONCE = 16
 
 PathLike = str | os.PathLike[str]
 
@@ -53,6 +58,8 @@ class FeatureBlocks(RowsInBlocks):
         Data type of the rows.
     has_labels : bool
         Whether labels are known.
+    shard_ends : list of int
+        The row after the last one of each file.
     """
 
     def __init__(
@@ -70,8 +77,8 @@ class FeatureBlocks(RowsInBlocks):
         _check_shards(files)
         self._files, self._labels = files, None
         self._label_files = [] if labels is None else _label_files(labels)
-        self._ends = list(accumulate(file.shape[0] for file in files))
-        self.shape = self._ends[-1], files[0].shape[1]
+        self.shard_ends = list(accumulate(file.shape[0] for file in files))
+        self.shape = self.shard_ends[-1], files[0].shape[1]
         self.dtype = np.result_type(*{file.dtype for file in files})
         self.block_bytes, self.read_ahead, self.allow_nan = block_bytes, read_ahead, allow_nan
         if self._label_files:
@@ -104,10 +111,12 @@ class FeatureBlocks(RowsInBlocks):
 
         Parameters
         ----------
-        paths : path or sequence of paths
+        paths : path, URL, or sequence of these
             A ``.npy``, ``.parquet``, ``.arrow`` or ``.feather`` file; a Zarr array or group; a list
             of such shards; or a folder that holds only shards, which are read in order of name.
-        labels : array-like, path or sequence of paths, optional
+            URLs such as ``s3://bucket/folder`` need fsspec and cannot name Zarr arrays, which
+            :class:`FeatureBlocks` takes when they are open.
+        labels : array-like, path, URL, or sequence of paths, optional
             Labels of all rows as an array, a ``.npy`` file, or a list of such files
             (:class:`pathlib.Path`; a list of strings is a list of labels). Tables and Zarr groups
             can contain labels.
@@ -124,7 +133,12 @@ class FeatureBlocks(RowsInBlocks):
         FeatureBlocks
             The opened files as one array of rows.
         """
-        files = [_open(path, features, label) for path in _shards(paths)]
+        shards = _shards(paths)
+        opened = partial(_open, features=features, label=label)
+        # Reading a header at a URL is mostly waiting.
+        with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+            is_local = all(isinstance(path, Path) for path in shards)
+            files = list(map(opened, shards) if is_local else pool.map(opened, shards))
         return cls(
             files, labels, block_bytes=block_bytes, read_ahead=read_ahead, allow_nan=allow_nan
         )
@@ -158,9 +172,9 @@ class FeatureBlocks(RowsInBlocks):
         n_bytes = self.shape[1] * self.dtype.itemsize
         length = block_length(n_bytes, self.block_bytes)
         at = start
-        for number in range(bisect_right(self._ends, start), len(self._files)):
+        for number in range(bisect_right(self.shard_ends, start), len(self._files)):
             file = self._files[number]
-            before = self._ends[number] - file.shape[0]
+            before = self.shard_ends[number] - file.shape[0]
             for rows, own in file.read(at - before, length):
                 self._check_finite(rows, file, at - before)
                 labels = own if self._labels is None else self._labels[at : at + len(rows)]
@@ -180,21 +194,21 @@ class FeatureBlocks(RowsInBlocks):
 def _label_files(labels: Any) -> list[RowFile]:
     """Open labels given as an array, one file, or a list of files."""
     if isinstance(labels, (str, os.PathLike)):
-        return [NpyRows(Path(labels))]
+        return [NpyRows(located(labels))]
     if isinstance(labels, (list, tuple)) and all(isinstance(part, os.PathLike) for part in labels):
         return [NpyRows(Path(part)) for part in labels]
     return [ArrayRows(np.asarray(labels), "labels")]
 
 
-def _shards(paths: PathLike | Sequence[PathLike]) -> list[Path]:
+def _shards(paths: PathLike | Sequence[PathLike]) -> list[Location]:
     """List the shards."""
     if not isinstance(paths, (str, os.PathLike)):
-        return [Path(path) for path in paths]
-    path = Path(paths)
-    if not path.is_dir() or is_zarr(path):
+        return [located(path) for path in paths]
+    path = located(paths)
+    if _is_zarr(path) or not path.is_dir():
         return [path]
-    inside = sorted(p for p in path.iterdir() if not p.name.startswith("."))
-    unknown = [p.name for p in inside if p.suffix not in _ENDINGS and not is_zarr(p)]
+    inside = sorted((p for p in path.iterdir() if not p.name.startswith(".")), key=str)
+    unknown = [p.name for p in inside if p.suffix not in _ENDINGS and not _is_zarr(p)]
     if unknown:
         raise ValueError(
             f"{path}: the folder also holds {name_some(unknown)}. List the shards instead."
@@ -202,9 +216,12 @@ def _shards(paths: PathLike | Sequence[PathLike]) -> list[Path]:
     return inside
 
 
-def _open(path: PathLike, features: str, label: str) -> RowFile:
-    path = Path(path)
-    if is_zarr(path):
+def _is_zarr(path: Location) -> bool:
+    return isinstance(path, Path) and is_zarr(path)
+
+
+def _open(path: Location, features: str, label: str) -> RowFile:
+    if isinstance(path, Path) and is_zarr(path):
         return ZarrRows(path, features, label)
     if path.suffix == ".npy":
         return NpyRows(path)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from contextlib import closing
+import re
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,10 +16,16 @@ from numpy.typing import NDArray
 from scipy.special import softmax
 
 from zslearn._utils._array import Floats, RowsInBlocks, to_numpy
-from zslearn._utils._files import Checkpoint, atomic_write, locked
+from zslearn._utils._files import Checkpoint, locked
 from zslearn._utils._fit_cache import fingerprint, source_digest
-from zslearn._utils._optional import import_optional
 from zslearn._utils._progress import progress_bar
+from zslearn._utils._remote import (
+    Location,
+    located,
+    n_rows_written,
+    shards_failed,
+    write_parquet,
+)
 from zslearn.calibration import CalibratedStacking
 from zslearn.datasets import FeatureBlocks, ZeroShotDataset
 from zslearn.metrics import (
@@ -404,13 +411,15 @@ def write_top_k(
     classes: Any = None,
     resume: bool = True,
     progress: bool = False,
-) -> Path:
+) -> Path | str:
     """Predict the best classes of many images and write them to Parquet files block by block.
 
     Memory holds one block of rows and its predictions. Each block becomes a file
     ``part-<first row>.parquet`` with the columns ``label_1``, ``score_1``, ``label_2``, …, best
-    class first; ``pandas.read_parquet(folder)`` reads them all in row order. Files are written
-    atomically, so an interrupted call resumes. Needs pyarrow. :ref:`cluster` has an example.
+    class first; ``pandas.read_parquet(folder)`` reads them all in row order. A file has its name
+    only when it is whole, so an interrupted call resumes. A shard of `X` that cannot be read does
+    not stop the others: the error at the end names it, and a further call adds what is missing.
+    Needs pyarrow. :ref:`cluster` has an example.
 
     Parameters
     ----------
@@ -418,8 +427,9 @@ def write_top_k(
         A fitted method.
     X : FeatureBlocks, or array of shape (n_samples, n_features)
         Features on disk, or an array that is sliced by rows.
-    folder : path
-        Folder for the files; created if needed.
+    folder : path or URL
+        Folder for the files; created if needed. URLs such as ``s3://bucket/folder`` need fsspec and
+        have no lock: let only one process write to one.
     k : int, default=5
         Number of classes per image.
     classes : array-like of labels, optional
@@ -431,8 +441,8 @@ def write_top_k(
 
     Returns
     -------
-    Path
-        The folder.
+    Path or str
+        The folder; a URL as a string.
 
     See Also
     --------
@@ -443,48 +453,68 @@ def write_top_k(
             "write_top_k reads rows in order. For a dask array predict_top_k is lazy: write its "
             "result with to_zarr or to_npy_stack."
         )
-    arrow = import_optional("pyarrow", "Writing predictions")
-    parquet = import_optional("pyarrow.parquet", "Writing predictions")
-    X, model, folder = _as_blocks(X), fitted_as_zero_shot(model), Path(folder)
+    X, model, place = _as_blocks(X), fitted_as_zero_shot(model), located(folder)
     # Raises for another number of features, unknown classes or an impossible k.
     model.predict_top_k(np.zeros((1, X.shape[1])), k, classes=classes)
     key = _key(model, X, classes, k)
-    folder.mkdir(parents=True, exist_ok=True)
-    with locked(folder / "predictions"), progress_bar(progress, len(X), "rows") as advance:
-        n_done = 0
-        for path in sorted(folder.glob("part-*.parquet")):
-            n_rows = _rows_of(parquet, path, f"{key} {n_done}") if resume else None
-            if n_rows is None:
-                path.unlink()
-            else:
-                n_done += n_rows
-        advance(n_done)
-        with closing(X.blocks(n_done)) as blocks:
-            for start, rows, _ in blocks:
+    failed: list[Exception] = []
+    with (
+        locked(place / "predictions") if isinstance(place, Path) else nullcontext(),
+        progress_bar(progress, len(X), "rows") as advance,
+    ):
+        done = _finished_parts(place, key, resume)
+        advance(sum(done.values()))
+        with closing(_unwritten(X, done, failed)) as blocks:
+            for start, rows in blocks:
                 labels, scores = model.predict_top_k(rows, k, classes=classes)
                 scores = to_numpy(scores)
                 columns = {}
                 for rank in range(k):
                     columns[f"label_{rank + 1}"] = labels[:, rank]
                     columns[f"score_{rank + 1}"] = scores[:, rank]
-                table = arrow.Table.from_pandas(pd.DataFrame(columns))
-                about = {**table.schema.metadata, _KEY: f"{key} {start}"}
-                with atomic_write(folder / f"part-{start:012}.parquet") as temporary:
-                    parquet.write_table(table.replace_schema_metadata(about), temporary)
+                name = f"part-{start:012}.parquet"
+                write_parquet(pd.DataFrame(columns), place, name, f"{key} {start}")
                 advance(len(rows))
-    return folder
+    if failed:
+        raise shards_failed(failed, place)
+    return place if isinstance(place, Path) else str(folder)
 
 
-#: Metadata key of a Parquet file: digest of the predictions and their first row.
-_KEY = b"zslearn"
+def _finished_parts(folder: Location, key: str, resume: bool) -> dict[int, int]:
+    """First row → number of rows of the parts in a folder; others are removed."""
+    done: dict[int, int] = {}
+    end = 0
+    parts: list[Location] = sorted(folder.iterdir(), key=str)
+    for path in parts:
+        if not (match := re.fullmatch(r"part-(\d{12})\.parquet", path.name)):
+            continue
+        start = int(match[1])
+        n_rows = n_rows_written(path, f"{key} {start}") if resume and start >= end else None
+        if n_rows is None:
+            path.unlink()
+        else:
+            done[start], end = n_rows, start + n_rows
+    return done
 
 
-def _rows_of(parquet: Any, path: Path, key: str) -> int | None:
-    """Number of rows of a file of predictions; None if damaged or written by another call."""
-    try:
-        about = parquet.read_metadata(path)
-    # ArrowInvalid is a ValueError.
-    except (ValueError, OSError):
-        return None
-    found = (about.metadata or {}).get(_KEY)
-    return int(about.num_rows) if found == key.encode() else None
+def _unwritten(
+    X: Any, done: dict[int, int], failed: list[Exception]
+) -> Generator[tuple[int, NDArray[Any]]]:
+    """Read the rows that are in no part; a shard that cannot be read is left out."""
+    at = 0
+    while at < len(X):
+        if at in done:
+            at += done[at]
+            continue
+        stop = min((start for start in done if start > at), default=len(X))
+        with closing(X.blocks(at)) as blocks:
+            try:
+                for _, rows, _ in blocks:
+                    rows = rows[: stop - at]
+                    yield at, rows
+                    at += len(rows)
+                    if at == stop:
+                        break
+            except (OSError, ValueError) as error:
+                failed.append(error)
+                at = next(end for end in X.shard_ends if end > at)

@@ -3,8 +3,9 @@
 `load_backbone` and `extract_features` compute image features; `read_samples` reads images, feature
 files and tables as :class:`Samples`. `read_class_table` reads signatures; `read_class_texts` and
 `describe_in_text` make them from texts. `fit_samples` fits a model and `prediction_table` tabulates
-its predictions. Model files record how their features were made, so that `features_for_model` and
-`describe_for_model` process new samples and classes alike.
+its predictions; `BatchPredictor` and `predict_shards` predict more than fits in memory. Model files
+record how their features were made, so that `features_for_model` and `describe_for_model` process
+new samples and classes alike.
 """
 
 from zslearn.images._backbones import BACKBONES, Backbone, Preprocessing, load_backbone
@@ -47,6 +48,7 @@ from zslearn.images._predicting import (
     rank_classes,
 )
 from zslearn.images._samples import Samples, is_feature_table, load_features
+from zslearn.images._shards import predict_shards
 
 __all__ = [
     "BACKBONES",
@@ -79,6 +81,7 @@ __all__ = [
     "list_images",
     "load_backbone",
     "load_features",
+    "predict_shards",
     "prediction_table",
     "rank_classes",
     "read_class_table",

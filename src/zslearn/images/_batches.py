@@ -20,6 +20,7 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._messages import did_you_mean, name_some, plain
 from zslearn._utils._optional import import_optional
 from zslearn._utils._validation import is_missing
+from zslearn._version import __version__, version_numbers
 from zslearn.images._backbones import Backbone
 from zslearn.images._decoding import UnreadableImageError, quiet_decoding, read_image
 from zslearn.images._features import features_in_batches
@@ -267,6 +268,13 @@ def _load(model: str, sha256: str, device: str, weights: str | None) -> _Loaded:
     """Read a model file, unless it is another one than that of the predictor."""
     path = _local(model)
     file = read_model(path)
+    saved_by = file.header["library_version"]
+    # A warning on a worker is rarely seen.
+    if version_numbers(saved_by) > version_numbers(__version__):
+        raise ValueError(
+            f"{model} was saved by zslearn {plain(saved_by, 40)}, which is newer than "
+            f"{__version__} on this worker. Update zslearn there."
+        )
     if file.header["sha256"] != sha256:
         raise ValueError(
             f"{model} has changed since the BatchPredictor was made. Make it again, or restore the "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Iterator, Mapping
@@ -23,7 +22,7 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._messages import InputWarning, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, FileLimitError
-from zslearn._version import __version__
+from zslearn._version import __version__, version_numbers
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.persistence._codec import FEATURE_BYTES, Decoder, Encoder
 from zslearn.persistence._container import (
@@ -95,24 +94,21 @@ def _check_format(content: dict[str, Any]) -> None:
 def _warn_of_versions(content: dict[str, Any], path: str | os.PathLike[str]) -> None:
     """Warn of a file of a newer library, or of parts of another scikit-learn."""
     library, learn = content["library_version"], content.get("scikit_learn_version")
-    if _numbers(library) > _numbers(__version__):
+    if version_numbers(library) > version_numbers(__version__):
         warn_user(
             f"{plain(path)} was saved by zslearn {plain(library, 40)}, which is newer than the "
             f"installed {__version__}. Update zslearn to get the same predictions.",
             InputWarning,
         )
-    if isinstance(learn, str) and _numbers(learn)[:2] != _numbers(sklearn.__version__)[:2]:
+    if (
+        isinstance(learn, str)
+        and version_numbers(learn)[:2] != version_numbers(sklearn.__version__)[:2]
+    ):
         warn_user(
             f"{plain(path)} contains estimators fitted by scikit-learn {plain(learn, 40)}; with "
             f"the installed {sklearn.__version__} their predictions may differ.",
             InputWarning,
         )
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """The numbers of a release: (1, 2, 0) for "1.2.0.dev3"."""
-    found = re.match(r"\d{1,9}(\.\d{1,9}){0,3}", version)
-    return tuple(int(part) for part in found[0].split(".")) if found else (0,)
 
 
 _KEYS = {

@@ -16,7 +16,7 @@ import os
 import secrets
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -395,11 +395,12 @@ class Recognizer:
             encoder_for_model(file.about, encoder, model_name=plain(self.path))
         # Text encoders are not thread-safe.
         self._encoding = threading.Lock()
-        self._classes_of_taxon: dict[str, list[str]] = {}
+        #: Nodes of the taxonomy by their names in requests, and the classes below each node.
+        self._taxa: dict[str, Hashable] = {}
+        self._classes_below: Mapping[Hashable, list[Any]] = {}
         if taxonomy is not None:
-            of_taxon = classes_by_node(taxonomy_hierarchy(taxonomy), taxonomy.index)
-            for taxon, names in of_taxon.items():
-                self._classes_of_taxon[composed(str(taxon))] = list(map(str, names))
+            self._classes_below = classes_by_node(taxonomy_hierarchy(taxonomy), taxonomy.index)
+            self._taxa = {composed(str(taxon)): taxon for taxon in self._classes_below}
         self.pictures = None if pictures is None else TrainingFiles(Path(pictures), file)
         table = file.model.signature_table_
         #: Attributes by their names in requests.
@@ -773,22 +774,33 @@ class Recognizer:
         """The labels of a request's candidates, or None for all classes."""
         if among == "all" and not within:
             return None
-        named: set[str] = set()
-        for word in within:
-            known, taxon = state.known(word), composed(word).strip()
-            if known is None and taxon not in self._classes_of_taxon:
-                near = did_you_mean(word, [*self._classes_of_taxon, *state.label_of])
-                raise Refusal(404, f"There is no class or taxon {plain(word, 100)!r}.{near}")
-            # A class and a taxon may share a name, which then means both.
-            named.update(self._classes_of_taxon.get(taxon, ()), () if known is None else (known,))
-        kinds = {"all": "classes_", "seen": "seen_classes_", "described": "unseen_classes_"}
-        labels = getattr(state.model, kinds[among]).tolist()
-        found = [label for label in labels if not within or str(label) in named]
+        if not within:
+            kinds = {"seen": state.model.seen_classes_, "described": state.model.unseen_classes_}
+            found = kinds[among].tolist()
+        else:
+            found = sorted(self._labels_within(state, among, within))
         if not found:
             which = {"seen": " with training images", "described": " without training images"}
             below = f" within {plain(', '.join(within), 200)}" if within else ""
             raise Refusal(422, f"This model has no classes{which.get(among, '')}{below}.")
         return found
+
+    def _labels_within(self, state: State, among: str, within: Sequence[str]) -> set[Any]:
+        """The labels below some taxa, at a cost that does not depend on the number of all."""
+        labels: set[Any] = set()
+        for word in within:
+            known, taxon = state.known(word), composed(word).strip()
+            if known is None and taxon not in self._taxa:
+                near = did_you_mean(word, [*self._taxa, *state.label_of])
+                raise Refusal(404, f"There is no class or taxon {plain(word, 100)!r}.{near}")
+            # A class and a taxon may share a name, which then means both.
+            below = map(str, self._classes_below[self._taxa[taxon]] if taxon in self._taxa else ())
+            names = [*below, *(() if known is None else (known,))]
+            labels.update(state.label_of[name] for name in names if name in state.label_of)
+        if among == "all":
+            return labels
+        seen = set(state.model.seen_classes_.tolist())
+        return labels & seen if among == "seen" else labels - seen
 
 
 def rows_of(table: pd.DataFrame) -> list[Row]:

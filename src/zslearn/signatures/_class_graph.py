@@ -6,7 +6,6 @@ import itertools
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import numpy as np
@@ -33,40 +32,38 @@ class ClassTree:
     """A forest of classes, in which every node has at most one parent."""
 
     def __init__(self, pairs: Any) -> None:
-        self.parents: dict[Hashable, Hashable] = {}
-        self._nodes: set[Hashable] = set()
-        ambiguous: dict[Hashable, None] = {}
-        for child, parent in read_pairs(pairs):
-            self._nodes.add(child)
-            if is_missing(parent):
-                continue
-            self._nodes.add(parent)
-            if self.parents.setdefault(child, parent) != parent:
-                ambiguous[child] = None
-        if ambiguous:
+        given = read_pairs(pairs)
+        linked = [pair for pair in given if not is_missing(pair[1])]
+        self.parents: dict[Hashable, Hashable] = dict(linked)
+        self._nodes = {*(child for child, _ in given), *self.parents.values()}
+        if ambiguous := {child: None for child, p in linked if self.parents[child] != p}:
             raise ValueError(
                 f"The hierarchy gives more than one parent to {name_some(ambiguous)}; keep one "
                 "pair per child."
             )
         if not self.parents:
             raise ValueError(f"The hierarchy is empty; give {_ACCEPTED}.")
-        self._refuse_cycles()
+        self._number_nodes()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"parents": self.parents, "_nodes": self._nodes}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore and validate a saved state."""
         self.parents, self._nodes = dict(state["parents"]), set(state["_nodes"])
         if not self._nodes >= {*self.parents, *self.parents.values()}:
             raise ValueError("a hierarchy has parents that are not among its nodes")
-        self._refuse_cycles()
+        self._number_nodes()
 
-    def _refuse_cycles(self) -> None:
-        try:
-            TopologicalSorter({child: [parent] for child, parent in self.parents.items()}).prepare()
-        except CycleError as error:
-            raise ValueError(
-                f"The hierarchy has a cycle through {name_some(error.args[1][:1])}; a class cannot "
-                "be its own ancestor."
-            ) from None
+    def _number_nodes(self) -> None:
+        """Number the nodes, and refuse cycles."""
+        linked = dict.fromkeys([*self.parents, *self.parents.values()])
+        self.names = object_array(linked | dict.fromkeys(self._nodes))
+        self.numbers = {node: number for number, node in enumerate(self.names.tolist())}
+        parents = [self.numbers[parent] for parent in self.parents.values()]
+        child, parent = np.arange(len(parents)), np.asarray(parents, dtype=np.intp)
+        #: Number of the parent of each node; −1 for roots.
+        self.parent_of = check_parents(self.names, child, parent)
 
     def __contains__(self, node: Hashable) -> bool:
         return node in self._nodes
@@ -78,6 +75,113 @@ class ClassTree:
             node = self.parents[node]
             path.append(node)
         return path
+
+
+def object_array(items: Iterable[Any]) -> NDArray[np.object_]:
+    """Items of any type in an array of objects."""
+    listed = list(items)
+    array = np.empty(len(listed), dtype=object)
+    array[:] = listed
+    return array
+
+
+def check_parents(
+    names: NDArray[np.object_], child: NDArray[np.intp], parent: NDArray[np.intp]
+) -> NDArray[np.intp]:
+    """The parent of each node by number; raise if it has several or is its own ancestor."""
+    parent_of = np.full(len(names), -1)
+    parent_of[child] = parent
+    if (parent_of[child] != parent).any():
+        ambiguous = pd.unique(child[pd.Series(child).duplicated()])
+        raise ValueError(
+            f"The hierarchy gives more than one parent to {name_some(names[ambiguous])}; keep one "
+            "pair per child."
+        )
+    above = parent_of
+    for _ in range(len(names).bit_length()):
+        above = np.where(above >= 0, above[above], -1)  # the ancestor twice as many links above
+        if (above < 0).all():
+            return parent_of
+    raise ValueError(
+        f"The hierarchy has a cycle through {name_some(names[above[above >= 0][:1]])}; a class "
+        "cannot be its own ancestor."
+    )
+
+
+class ClassPaths:
+    """The paths of some classes in a hierarchy, as arrays.
+
+    Parameters
+    ----------
+    tree : ClassTree
+        The hierarchy; a class that it lacks is a root.
+    labels : ndarray of shape (n_classes,)
+        The classes.
+    top : Hashable, optional
+        Name of a root that joins all others, if there are several or a class is not in the tree.
+
+    Attributes
+    ----------
+    nodes : ndarray of object of shape (n_nodes,)
+        Names of the nodes above the classes, level by level. The children of a node are adjacent,
+        in the order of their first class.
+    levels : ndarray of int of shape (n_levels, n_classes)
+        Number of the node of each class at each level; −1 below the class itself.
+    ends : ndarray of int of shape (n_classes,)
+        Number of the node that is the class.
+    starts : ndarray of int of shape (n_levels + 1,)
+        Number of the first node of each level.
+    parents : ndarray of int of shape (n_nodes,)
+        Number of the parent of each node; −1 for roots.
+    """
+
+    def __init__(self, tree: ClassTree, labels: NDArray[Any], top: Hashable = None) -> None:
+        given = labels.tolist()
+        known = np.asarray([tree.numbers.get(label, -1) for label in given], dtype=np.intp)
+        (others,) = np.nonzero(known < 0)
+        numbers = known.copy()
+        numbers[others] = len(tree.names) + np.arange(len(others))
+        names = np.append(tree.names, object_array(given[row] for row in others))
+        parent_of = np.append(tree.parent_of, np.full(len(others) + 1, -1))  # the last is of −1
+        upwards = [numbers]
+        while (upwards[-1] >= 0).any():
+            upwards.append(parent_of[upwards[-1]])
+        above = np.stack(upwards[:-1])
+        depth = (above >= 0).sum(axis=0)
+        # Row l of the paths is that many links below the root.
+        at = depth - 1 - np.arange(len(above))[:, None]
+        paths = np.where(at >= 0, np.take_along_axis(above, np.maximum(at, 0), axis=0), -1)
+        if top is not None:
+            is_alone = (known < 0) & (depth == 1)
+            roots = pd.unique(paths[0, ~is_alone])
+            if len(roots) == 1:
+                (lower,) = np.nonzero(paths[0] != roots[0])
+                if len(paths) == 1 and len(lower):
+                    paths = np.vstack([paths, np.full(len(given), -1)])
+                paths[1:2, lower] = paths[0, lower]
+                paths[0] = roots[0]
+            else:
+                names = np.append(names, object_array([top]))
+                paths = np.vstack([np.full(len(given), len(names) - 1), paths])
+        self.levels = np.full(paths.shape, -1)
+        self.starts, parts, parents = np.zeros(len(paths) + 1, dtype=np.intp), [], []
+        for level, path in enumerate(paths):
+            (rows,) = np.nonzero(path >= 0)
+            codes, found = pd.factorize(path[rows])
+            first = rows[np.unique(codes, return_index=True)[1]]
+            parent = self.levels[level - 1, first] if level else np.full(len(first), -1)
+            order = np.argsort(parent, kind="stable")
+            place = np.empty_like(order)
+            place[order] = np.arange(len(order))
+            start = self.starts[level]
+            self.levels[level, rows] = start + place[codes]
+            self.starts[level + 1] = start + len(order)
+            parts.append(names[found[order]])
+            parents.append(parent[order])
+        self.nodes = np.concatenate(parts)
+        self.parents = np.concatenate(parents)
+        self.depth = (self.levels >= 0).sum(axis=0) - 1
+        self.ends = self.levels[self.depth, np.arange(len(given))]
 
 
 def refuse_unplaced_classes(hierarchy: Container[Hashable], seen: Sequence[Hashable]) -> None:
@@ -180,6 +284,7 @@ def cluster_levels(rows: NDArray[np.float64], n_levels: int) -> list[NDArray[np.
 
 def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
     """Convert a hierarchy in any accepted form to child–parent pairs."""
+    columns: list[list[Any]] = []
     if hasattr(pairs, "columns"):
         pairs = as_pandas(pairs)
         if {"child", "parent"} <= set(pairs.columns):
@@ -189,11 +294,19 @@ def read_pairs(pairs: Any) -> list[tuple[Hashable, Hashable]]:
                 f"The hierarchy is a DataFrame with the columns {name_some(pairs.columns)}; name "
                 "two of them 'child' and 'parent'."
             )
-        pairs = pairs.itertuples(index=False, name=None)
+        # Lists have Python's own types.
+        columns = [pairs.iloc[:, place].astype(object).tolist() for place in (0, 1)]
+        columns[1] = [None if is_missing(parent) else parent for parent in columns[1]]
     elif isinstance(pairs, Mapping):
-        pairs = pairs.items()
+        columns = [list(pairs), list(pairs.values())]
     elif isinstance(pairs, str) or not isinstance(pairs, Iterable):
         raise ValueError(f"The hierarchy must be {_ACCEPTED}; got {pairs!r}.")
+    if columns:
+        pairs = list(zip(*columns, strict=True))
+        # Strings and integers need no further check.
+        types = [set(map(type, column)) for column in columns]
+        if types[0] <= {str, int} and types[1] <= {str, int, type(None)}:
+            return pairs
     checked = []
     for pair in pairs:
         items = [] if isinstance(pair, str) or not isinstance(pair, Iterable) else list(pair)

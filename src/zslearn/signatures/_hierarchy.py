@@ -15,9 +15,8 @@ is placed by its squared distances :math:`\delta` to the landmarks (de Silva and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
-from itertools import groupby
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -28,7 +27,15 @@ from sklearn.utils import check_random_state
 
 from zslearn._utils._messages import did_you_mean, name_some
 from zslearn._utils._progress import progress_bar
-from zslearn.signatures._class_graph import ClassGraph, ClassTree, class_graph, read_pairs
+from zslearn.signatures._class_graph import (
+    ClassGraph,
+    ClassPaths,
+    ClassTree,
+    check_parents,
+    class_graph,
+    object_array,
+    read_pairs,
+)
 from zslearn.signatures._table import indexed_by_label
 from zslearn.signatures._views import MultiSignatures, class_frame
 from zslearn.signatures._wordnet import WordNet
@@ -227,42 +234,107 @@ def filled_ranks(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         The same table; ranks that cannot be inferred are None.
     """
-    table = indexed_by_label(table)
-    if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
-        raise ValueError(
-            "A taxonomy is a DataFrame with one row per class and one column per rank, from the "
-            "highest rank to the lowest; the index holds the labels."
-        )
-    for axis, repeated in (("row of", table.index), ("column", table.columns)):
-        if repeated.has_duplicates:
-            names = repeated[repeated.duplicated()].unique()
-            raise ValueError(f"The taxonomy has more than one {axis} {name_some(names)}.")
-    stripped = table.map(lambda taxon: taxon.strip() if isinstance(taxon, str) else taxon)
-    filled = stripped.astype(object).where(stripped.notna() & (stripped != ""), None)
-    for low in reversed(range(1, filled.shape[1])):
-        for high in reversed(range(low)):
-            _fill_from_below(filled, low, high)
-    is_empty = filled.isna().all(axis=1)
-    if is_empty.any():
-        raise ValueError(f"The taxonomy has no rank of {name_some(filled.index[is_empty])}.")
-    return filled
+    taxonomy = _Taxonomy.of(table)
+    names = object_array([*taxonomy.names, None])
+    return pd.DataFrame(names[taxonomy.taxa], taxonomy.labels, taxonomy.ranks)
 
 
-def _fill_from_below(table: pd.DataFrame, low: int, high: int) -> None:
-    """Fill in a rank from classes of the same lower taxon; raise if a taxon is in two others."""
-    known = table.iloc[:, [low, high]].dropna().drop_duplicates()
-    ambiguous = known[known.iloc[:, 0].duplicated(keep=False)]
-    if len(ambiguous):
-        taxon = ambiguous.iloc[0, 0]
-        above = ambiguous[ambiguous.iloc[:, 0] == taxon].iloc[:, 1]
-        raise ValueError(
-            f"The {table.columns[low]} {name_some([taxon])} is in more than one "
-            f"{table.columns[high]}: {name_some(above)}. Correct the table."
-        )
-    above_of: dict[Any, Any] = dict(known.itertuples(index=False))
-    higher = table.iloc[:, high]
-    filled = higher.where(higher.notna(), table.iloc[:, low].map(above_of))
-    table.isetitem(high, filled.to_numpy())
+class _Taxonomy(NamedTuple):
+    """A table of ranks as numbers, so that no step needs a Python object per class."""
+
+    labels: pd.Index
+    ranks: pd.Index
+    taxa: NDArray[np.int32]  # (n_classes, n_ranks): number of the taxon, −1 if there is none
+    names: NDArray[np.object_]  # of the taxa; a name that two ranks share is one taxon
+
+    @classmethod
+    def of(cls, table: pd.DataFrame) -> _Taxonomy:
+        """Read a table of ranks and fill in missing ones."""
+        table = indexed_by_label(table)
+        if not isinstance(table, pd.DataFrame) or not table.shape[1] or not len(table):
+            raise ValueError(
+                "A taxonomy is a DataFrame with one row per class and one column per rank, from "
+                "the highest rank to the lowest; the index holds the labels."
+            )
+        for axis, repeated in (("row of", table.index), ("column", table.columns)):
+            if repeated.has_duplicates:
+                twice = repeated[repeated.duplicated()].unique()
+                raise ValueError(f"The taxonomy has more than one {axis} {name_some(twice)}.")
+        numbers: dict[Hashable, int] = {}
+        taxa = np.empty(table.shape, dtype=np.int32)
+        for rank in range(table.shape[1]):
+            codes, found = pd.factorize(table.iloc[:, rank])
+            of_code = []
+            for name in pd.Series(found, dtype=object).tolist():
+                taxon = name.strip() if isinstance(name, str) else name
+                of_code.append(-1 if taxon == "" else numbers.setdefault(taxon, len(numbers)))
+            # The code of a missing value is −1, the last position.
+            taxa[:, rank] = np.asarray([*of_code, -1], dtype=np.int32)[codes]
+        taxonomy = cls(table.index, table.columns, taxa, object_array(numbers))
+        for low in reversed(range(1, table.shape[1])):
+            for high in reversed(range(low)):
+                taxonomy._fill_from_below(low, high)
+        (empty,) = np.nonzero(taxa.max(axis=1) < 0)
+        if len(empty):
+            raise ValueError(f"The taxonomy has no rank of {name_some(table.index[empty])}.")
+        return taxonomy
+
+    def _fill_from_below(self, low: int, high: int) -> None:
+        """Fill in a rank from classes of the same lower taxon; raise if a taxon is in two."""
+        lower, higher = self.taxa[:, low], self.taxa[:, high]
+        is_known = (lower >= 0) & (higher >= 0)
+        known = pd.DataFrame({"taxon": lower[is_known], "above": higher[is_known]})
+        above = np.full(len(self.names) + 1, -1, dtype=np.int32)  # the last is for missing taxa
+        above[known["taxon"]] = known["above"]
+        if (above[known["taxon"]] != known["above"]).any():
+            known = known.drop_duplicates()
+            taxon = known["taxon"][known["taxon"].duplicated(keep=False)].iloc[0]
+            names = self.names[known["above"][known["taxon"] == taxon]]
+            raise ValueError(
+                f"The {self.ranks[low]} {name_some([self.names[taxon]])} is in more than one "
+                f"{self.ranks[high]}: {name_some(names)}. Correct the table."
+            )
+        missing = higher < 0
+        higher[missing] = above[lower[missing]]
+
+    def links(self) -> tuple[NDArray[np.object_], NDArray[np.intp], NDArray[np.intp]]:
+        """All nodes, and the numbers of the child and parent of each link, highest links first.
+
+        A class that is in no link has the parent −1. A taxon below itself raises an error.
+        """
+        # A class may have the name of a taxon, which then is the same node.
+        own = pd.Index(self.names, dtype=object).get_indexer(self.labels.astype(object))
+        is_other = own < 0
+        nodes = np.append(self.names, object_array(self.labels[is_other]))
+        own[is_other] = np.arange(len(self.names), len(nodes))
+        above, depth = np.full(len(own), -1), np.zeros(len(own), dtype=np.intp)
+        rows, parts = np.arange(len(own)), []
+        for step in (*self.taxa.T, own):
+            # A name that two ranks share, such as a genus and its subgenus, is one node.
+            is_next = (step >= 0) & (step != above)
+            linked = is_next & (above >= 0)
+            part = np.stack([depth[linked], rows[linked], step[linked], above[linked]])
+            parts.append(part[:, ~_is_repeated(part[[0, 2, 3]], len(nodes))])
+            above = np.where(is_next, step, above)
+            depth += is_next
+        links = np.hstack(parts)
+        _, _, child, parent = links[:, np.lexsort((links[1], links[0]))]
+        is_new = ~_is_repeated(np.stack([child, parent]), len(nodes))
+        child, parent = child[is_new], parent[is_new]
+        check_parents(nodes, child, parent)
+        # A class that is its own only taxon would otherwise be in no pair.
+        is_linked = np.zeros(len(nodes), dtype=bool)
+        is_linked[child] = is_linked[parent] = True
+        alone = pd.unique(above[(depth == 1) & ~is_linked[above]])
+        return nodes, np.append(child, alone), np.append(parent, np.full(len(alone), -1))
+
+
+def _is_repeated(columns: NDArray[np.intp], base: int) -> NDArray[np.bool_]:
+    """Whether a column of numbers below `base` equals an earlier one."""
+    keys = np.zeros(columns.shape[1], dtype=np.int64)
+    for row in columns:
+        keys = keys * base + row
+    return pd.Series(keys).duplicated().to_numpy()
 
 
 def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
@@ -295,25 +367,17 @@ def taxonomy_hierarchy(table: pd.DataFrame) -> pd.DataFrame:
     1      Herring Gull    Larus
     2  Ring-billed Gull    Larus
     """
-    filled = filled_ranks(table)
-    paths = [
-        # A name that two ranks share, such as a genus and its subgenus, is one node.
-        [name for name, _ in groupby([*(taxon for taxon in ranks if pd.notna(taxon)), label])]
-        for label, *ranks in filled.itertuples()
-    ]
-    pairs: dict[tuple[Hashable, Hashable], None] = {}
-    for depth in range(1, filled.shape[1] + 1):
-        pairs |= {(path[depth], path[depth - 1]): None for path in paths if depth < len(path)}
-    if pairs:
-        ClassTree(list(pairs))  # raises if a taxon is below itself
-    # A class that is its own only taxon would otherwise be in no pair.
-    linked = {node for pair in pairs for node in pair}
-    pairs |= {(path[0], None): None for path in paths if path[0] not in linked}
-    return pd.DataFrame(list(pairs), columns=["child", "parent"])
+    nodes, child, parent = _Taxonomy.of(table).links()
+    names = object_array([*nodes, None])
+    return pd.DataFrame({"child": names[child], "parent": names[parent]}).infer_objects()
 
 
-def taxonomy_signatures(table: pd.DataFrame) -> MultiSignatures:
-    """Build signatures from a table of ranks: one view per rank, one column per taxon.
+#: Largest table of taxonomy_signatures with a column per taxon: 512 MiB.
+_MAX_COLUMN_CELLS = 1 << 27
+
+
+def taxonomy_signatures(table: pd.DataFrame, *, categorical: bool | None = None) -> MultiSignatures:
+    """Build signatures from a table of ranks: one view per rank, one attribute per taxon.
 
     The views have equal weights; :class:`~zslearn.model_selection.WeightedViews` or
     ``GaussianEXEM(gamma="learned")`` can learn others.
@@ -322,6 +386,12 @@ def taxonomy_signatures(table: pd.DataFrame) -> MultiSignatures:
     ----------
     table : DataFrame
         See :func:`taxonomy_hierarchy`. The row of a missing rank is zero.
+    categorical : bool or None, default=None
+        Whether a view has a single column of categories, the names of the taxa, instead of a column
+        of zeros and ones per taxon. Methods that compare classes with the seen classes only predict
+        the same from both: `fit` gives every taxon of a seen class an attribute of its own, and all
+        other taxa of the rank a common one. Classes with equal ranks then share one row of
+        parameters. None: if the columns would take more than 512 MiB.
 
     Returns
     -------
@@ -337,15 +407,33 @@ def taxonomy_signatures(table: pd.DataFrame) -> MultiSignatures:
     ...                      index=["Herring Gull", "Kittiwake", "Crested Auklet"])
     >>> taxonomy_signatures(ranks)
     MultiSignatures(family × 0.5, genus × 0.5)
+    >>> taxonomy_signatures(ranks, categorical=True).views["genus"]
+                     genus
+    Herring Gull     Larus
+    Kittiwake       Rissa
+    Crested Auklet  Aethia
     """
-    filled = filled_ranks(table)
-    taxonomy_hierarchy(filled)  # raises if a taxon is below itself
+    taxonomy = _Taxonomy.of(table)
+    taxonomy.links()  # raises if a taxon is below itself
+    n_taxa = sum(len(np.unique(taxa[taxa >= 0])) for taxa in taxonomy.taxa.T)
+    is_large = len(taxonomy.labels) * n_taxa > _MAX_COLUMN_CELLS
     views = {}
-    for rank in filled.columns:
-        taxa = pd.Index(filled[rank].dropna().unique())
-        rows = filled[rank].to_numpy()[:, None] == taxa.to_numpy()
-        views[rank] = pd.DataFrame(rows.astype(np.float64), index=filled.index, columns=taxa)
-    return MultiSignatures({rank: view for rank, view in views.items() if view.shape[1]})
+    for rank, taxa in zip(taxonomy.ranks, taxonomy.taxa.T, strict=True):
+        (placed,) = np.nonzero(taxa >= 0)
+        codes, found = pd.factorize(taxa[placed])
+        names = taxonomy.names[found]
+        if not len(names):
+            continue
+        if is_large if categorical is None else categorical:
+            of_class = np.full(len(taxa), -1, dtype=np.int32)
+            of_class[placed] = codes
+            column = pd.Categorical.from_codes(of_class, pd.Index(list(map(str, names))))
+            views[rank] = pd.DataFrame({rank: column}, index=taxonomy.labels)
+        else:
+            rows = np.zeros((len(taxa), len(names)), dtype=np.float32)
+            rows[placed, codes] = 1
+            views[rank] = pd.DataFrame(rows, index=taxonomy.labels, columns=pd.Index(names))
+    return MultiSignatures(views)
 
 
 def classes_below(
@@ -390,7 +478,7 @@ def classes_below(
 
 def classes_by_node(
     hierarchy: Any, classes: Iterable[Hashable] | None = None
-) -> dict[Hashable, list[Hashable]]:
+) -> Mapping[Hashable, list[Hashable]]:
     """List the classes at or below each node of a hierarchy.
 
     Parameters
@@ -400,17 +488,46 @@ def classes_by_node(
 
     Returns
     -------
-    dict of node to list
-        Nodes in the order of the pairs, each with its classes.
+    mapping of node to list
+        Nodes in the order of the pairs, each with its classes. The lists are built when they are
+        read.
     """
     pairs = read_pairs(hierarchy)
     tree = ClassTree(pairs)
     nodes = dict.fromkeys([child for child, _ in pairs]) | dict.fromkeys(tree.parents.values())
-    leaves = set(nodes).difference(tree.parents.values())
-    labels = leaves if classes is None else set(classes)
-    below: dict[Hashable, list[Hashable]] = {node: [] for node in nodes}
-    for label in nodes:
-        if label in labels:
-            for node in [label, *tree.ancestors(label)]:
-                below[node].append(label)
-    return below
+    leaves = set(nodes).difference(tree.parents.values()) if classes is None else set(classes)
+    return _ClassesByNode(nodes, tree, object_array(node for node in nodes if node in leaves))
+
+
+class _ClassesByNode(Mapping[Hashable, list[Hashable]]):
+    """Classes in an order in which those below a node are adjacent."""
+
+    def __init__(
+        self, nodes: Mapping[Hashable, None], tree: ClassTree, labels: NDArray[np.object_]
+    ) -> None:
+        self._nodes, self._labels, self._spans = nodes, labels, dict[Hashable, tuple[int, int]]()
+        if not len(labels):
+            return
+        paths = ClassPaths(tree, labels)
+        self._order = np.lexsort(paths.levels[::-1])
+        counts = np.bincount(paths.levels[paths.levels >= 0])
+        first = np.empty_like(counts)
+        for level in paths.levels[:, self._order]:
+            (at,) = np.nonzero(level >= 0)
+            first[level[at[::-1]]] = at[::-1]
+        spans = zip(first.tolist(), (first + counts).tolist(), strict=True)
+        self._spans = dict(zip(paths.nodes.tolist(), spans, strict=True))
+
+    def __getitem__(self, node: Hashable) -> list[Hashable]:
+        if node not in self._spans:
+            self._nodes[node]  # raises if there is no such node
+            return []
+        rows = np.sort(self._order[slice(*self._spans[node])])
+        below: list[Hashable] = self._labels[rows].tolist()
+        return below
+
+    def __iter__(self) -> Iterator[Hashable]:
+        return iter(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._nodes)

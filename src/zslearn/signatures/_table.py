@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import Enum
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -53,6 +54,10 @@ from zslearn.signatures._views import (
 
 if TYPE_CHECKING:
     from zslearn.signatures._described import DescribedTables
+
+#: The "scaling" of a view of taxa: its only column holds a number per taxon, which is 0 if the
+#: class has none, and becomes a column of zeros and ones for every taxon of a seen class.
+TAXA = "taxa"
 
 #: Column of class labels in a polars DataFrame, which has no index.
 LABEL_COLUMN = "class"
@@ -300,20 +305,40 @@ def finite_numbers(frame: pd.DataFrame, where: str) -> Floats:
     return array
 
 
-def sorted_rows(frame: pd.DataFrame, where: str) -> tuple[NDArray[Any], Floats]:
-    """Labels in order and their rows as numbers; raise if a label occurs more than once."""
-    labels = label_array(frame.index, where)
-    order = np.argsort(labels, kind="stable")
-    ordered = labels[order]
-    repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
-    if repeated.size:
-        raise ValueError(
-            f"{where} describes {name_some(repeated.tolist())} more than once; keep one row per "
-            "class."
-        )
-    if labels.dtype.kind == "U" and not is_ascii(labels):
-        refuse_equal_labels(labels.tolist(), where)
-    return ordered, finite_numbers(frame, where)[order]
+def sorted_rows(
+    frame: pd.DataFrame, where: str, known: SortedLabels | None = None
+) -> tuple[NDArray[Any], Floats]:
+    """Labels in order and their rows as numbers; raise if a label occurs more than once.
+
+    `known` are the sorted labels of another table, which may have the same index.
+    """
+    if known is None or not known.source.is_(frame.index):
+        known = SortedLabels.of(frame.index, where)
+    return known.labels, finite_numbers(frame, where)[known.order]
+
+
+class SortedLabels(NamedTuple):
+    """The labels of an index in order."""
+
+    source: pd.Index
+    labels: NDArray[Any]
+    order: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, index: pd.Index, where: str) -> SortedLabels:
+        """Sort labels; raise if one occurs more than once."""
+        labels = label_array(index, where)
+        order = np.argsort(labels, kind="stable")
+        ordered = labels[order]
+        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if repeated.size:
+            raise ValueError(
+                f"{where} describes {name_some(repeated.tolist())} more than once; keep one row "
+                "per class."
+            )
+        if labels.dtype.kind == "U" and not is_ascii(labels):
+            refuse_equal_labels(labels.tolist(), where)
+        return cls(index, ordered, order)
 
 
 def with_scaling(signatures: Any, scaling: str | None) -> Any:
@@ -321,11 +346,54 @@ def with_scaling(signatures: Any, scaling: str | None) -> Any:
     check_scaling(scaling, SCALING)
     if isinstance(signatures, MultiSignatures):
         return map_views(signatures, lambda view: with_scaling(view, scaling))
+    if _holds_taxa(signatures) or signatures.attrs.get(SCALING) == TAXA:
+        return signatures
     signatures = signatures.copy(deep=False)
     signatures.attrs = {name: v for name, v in signatures.attrs.items() if name != SCALING}
     if scaling is not None:
         signatures.attrs[SCALING] = scaling
     return signatures
+
+
+def _holds_taxa(frame: Any) -> bool:
+    """Whether the only column of a view is categories of text, as of `taxonomy_signatures`."""
+    if not isinstance(frame, pd.DataFrame) or frame.shape[1] != 1:
+        return False
+    dtype = frame.dtypes.iloc[0]
+    return isinstance(dtype, pd.CategoricalDtype) and not pd.api.types.is_numeric_dtype(
+        dtype.categories
+    )
+
+
+def _numbered_taxa(frame: pd.DataFrame) -> pd.DataFrame:
+    """Replace taxa by numbers that depend on their names alone, so that classes can be added."""
+    column = frame.iloc[:, 0].cat
+    # Integers up to 2⁵² are exact in double precision, and different for different names.
+    hashes = (blake2b(str(name).encode(), digest_size=8).digest() for name in column.categories)
+    numbers = [1 + (int.from_bytes(value, "little") >> 12) for value in hashes]
+    numbered = np.asarray([*numbers, 0], dtype=np.float64)[column.codes]
+    numbered_frame = pd.DataFrame(numbered[:, None], frame.index, frame.columns)
+    numbered_frame.attrs[SCALING] = TAXA
+    return numbered_frame
+
+
+def _units_of_taxa(array: Floats) -> Floats:
+    """The taxa of some classes in ascending order, in the form of the units of other columns."""
+    known = np.sort(pd.unique(array[array > 0]))  # faster than np.unique
+    return np.stack([known, np.ones_like(known)])
+
+
+def _columns_of_taxa(array: Floats, known: Floats) -> NDArray[np.intp]:
+    """The column of each class's taxon among the `known` ones.
+
+    All other taxa have one column, which is the last; −1 is for no taxon and −2 for no view.
+    """
+    numbers = array[:, 0]
+    places = find_sorted(numbers, known)
+    places[places < 0] = len(known)
+    places[numbers == 0] = -1
+    places[np.isnan(numbers)] = -2
+    return places
 
 
 def _unique_columns(names: pd.Index, where: str) -> tuple[Any, ...]:
@@ -389,7 +457,19 @@ class SignatureTable:
     @property
     def n_attributes(self) -> int:
         """Number of attributes in all views together."""
-        return sum(array.shape[1] for array in self.arrays)
+        return sum(
+            array.shape[1] if known is None else len(known) + 1
+            for array, known in zip(self.arrays, self._taxa, strict=True)
+        )
+
+    @property
+    def _taxa(self) -> tuple[Floats | None, ...]:
+        """Numbers of the taxa with a column of their own, in each view; None for other views."""
+        none = (None,) * len(self.arrays)
+        return tuple(
+            unit[0] if scaling == TAXA and unit is not None else None
+            for scaling, unit in zip(self.scalings or none, self.units or none, strict=True)
+        )
 
     def _check_loaded(self) -> None:
         """Refuse views from a model file that do not fit each other."""
@@ -404,10 +484,12 @@ class SignatureTable:
         for array, columns, scaling, unit in zip(self.arrays, *parts, strict=True):
             if columns is not None and len(columns) != array.shape[1]:
                 raise ValueError("its signatures have different numbers of attributes and of names")
-            check_scaling(scaling, "scalings")
-            if unit is not None and (
-                Saved(2, array.shape[1]).problem(unit, {}) or not (unit[1] > 0).all()
-            ):
+            width: int | None = array.shape[1]
+            if scaling == TAXA and width == 1 and unit is not None:
+                width = None
+            else:
+                check_scaling(scaling, "scalings")
+            if unit is not None and (Saved(2, width).problem(unit, {}) or not (unit[1] > 0).all()):
                 raise ValueError("the columns of its signatures have invalid units")
 
     @classmethod
@@ -466,16 +548,22 @@ class SignatureTable:
 
     @classmethod
     def read(
-        cls, signatures: Any, seen: NDArray[Any] | None, where: str = "signatures"
+        cls,
+        signatures: Any,
+        seen: NDArray[Any] | None,
+        where: str = "signatures",
+        known: SortedLabels | None = None,
     ) -> SignatureTable:
         """Read signatures in any form, of any classes; errors call them `where`.
 
         The rows of an array follow the labels `seen`; arrays are not accepted if it is None.
+        `known` are the sorted labels of another table.
         """
         if isinstance(signatures, MultiSignatures):
             return cls._read_views(signatures)
         frame, columns = as_frame(signatures, seen, where)
-        labels, array = sorted_rows(frame, where)
+        frame = _numbered_taxa(frame) if _holds_taxa(frame) else frame
+        labels, array = sorted_rows(frame, where, known)
         if array.shape[1] == 0:
             raise ValueError(f"{where} has no attributes; each class needs at least one number.")
         zero = ~array.any(axis=1)
@@ -485,9 +573,11 @@ class SignatureTable:
                 "which does not describe a class."
             )
         scaling = frame.attrs.get(SCALING)
-        check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
+        if scaling != TAXA:
+            check_scaling(scaling, f"{where}.attrs[{SCALING!r}]")
         scalings = () if scaling is None else (scaling,)
-        return cls(labels, (array,), (columns,), scalings=scalings)
+        units = (_units_of_taxa(array),) if scaling == TAXA else ()
+        return cls(labels, (array,), (columns,), scalings=scalings, units=units)
 
     @classmethod
     def _read_views(cls, signatures: MultiSignatures) -> SignatureTable:
@@ -496,14 +586,20 @@ class SignatureTable:
             raise ValueError(
                 f"The view {nested[0]!r} is itself MultiSignatures; pass its views with the others."
             )
-        tables = {
-            name: cls.read(view, None, where=f"the view {name!r} of signatures")
-            for name, view in signatures.views.items()
-        }
+        tables, known = {}, None
+        for name, view in signatures.views.items():
+            where = f"the view {name!r} of signatures"
+            # Sorting many labels takes most of the time.
+            if isinstance(view, pd.DataFrame) and not (known and known.source.is_(view.index)):
+                known = SortedLabels.of(view.index, where)
+            tables[name] = cls.read(view, None, where, known)
         first_name, first = next(iter(tables.items()))
-        described = set(first.labels.tolist())
+        described: set[Any] = set()
         for name, table in tables.items():
             table.with_labels_like(first.labels, f"the view {first_name!r}")
+            if table.labels is first.labels or np.array_equal(table.labels, first.labels):
+                continue
+            described = described or set(first.labels.tolist())
             here = set(table.labels.tolist())
             near = name_near_misses(
                 sorted(here - described),
@@ -516,8 +612,11 @@ class SignatureTable:
                     f"The views {first_name!r} and {name!r} describe different classes; only one "
                     f"of them has {name_some(sorted(here ^ described))}.{near}"
                 )
-        labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
+        labels = first.labels
+        if described:
+            labels = np.unique(np.concatenate([table.labels for table in tables.values()]))
         scalings = tuple((table.scalings or (None,))[0] for table in tables.values())
+        units = tuple((table.units or (None,))[0] for table in tables.values())
         return cls(
             labels,
             tuple(_spread(table.arrays[0], table.labels, labels) for table in tables.values()),
@@ -526,6 +625,7 @@ class SignatureTable:
             tuple(signatures.weights.values()),
             tuple(signatures.gamma_factors.values()),
             scalings=scalings if any(scalings) else (),
+            units=units if any(scalings) else (),
         )
 
     def with_labels_like(self, labels: NDArray[Any], where: str) -> SignatureTable:
@@ -679,9 +779,15 @@ class SignatureTable:
         return products[order], order
 
     def unit_rows(self, rows: Any) -> list[Floats]:
-        """Some rows at unit length, of each view with a weight."""
-        views = zip(self.subset(rows).in_units(), self.weights, strict=True)
-        return [unit_rows(array) for array, weight in views if weight > 0]
+        """Some rows at unit length, of each view with a weight; columns of taxa as numbers."""
+        table, found = self.subset(rows), []
+        for view, (known, weight) in enumerate(zip(self._taxa, self.weights, strict=True)):
+            if weight > 0 and known is not None:
+                columns = _columns_of_taxa(table.arrays[view], known)
+                found.append(columns[:, None].astype(np.float64))
+            elif weight > 0:
+                found.append(unit_rows(table._view_in_units(view)))
+        return found
 
     def equal_pairs(self, other: SignatureTable | None = None) -> list[tuple[Any, Any]]:
         """Pairs of labels with equal signatures of unit length, within or between tables.
@@ -717,7 +823,10 @@ class SignatureTable:
         for array, scaling in zip(self.arrays, self.scalings, strict=False):
             rows = array[seen].astype(np.float64, copy=False)
             rows = rows[~np.isnan(rows).all(axis=1)]  # drop classes that lack the view
-            units.append(units_of(rows, scaling) if scaling and len(rows) else None)
+            if scaling == TAXA:
+                units.append(_units_of_taxa(rows))
+            else:
+                units.append(units_of(rows, scaling) if scaling and len(rows) else None)
         return replace(self, units=tuple(units))
 
     def warn_of_units(self, seen: NDArray[np.intp]) -> None:
@@ -735,9 +844,36 @@ class SignatureTable:
 
     def in_units(self) -> tuple[Floats, ...]:
         """Return the rows of each view, scaled by the units of the seen classes, if any."""
-        units = self.units or (None,) * len(self.arrays)
-        doubles = (array.astype(np.float64, copy=False) for array in self.arrays)
-        return tuple(in_units(array, unit) for array, unit in zip(doubles, units, strict=True))
+        return tuple(map(self._view_in_units, range(len(self.arrays))))
+
+    def _view_in_units(self, view: int) -> Floats:
+        array, known = self.arrays[view], self._taxa[view]
+        if known is None:
+            unit = self.units[view] if self.units else None
+            scaled: Floats = in_units(array.astype(np.float64, copy=False), unit)
+            return scaled
+        columns = _columns_of_taxa(array, known)
+        rows = np.zeros((len(columns), len(known) + 1))
+        rows[columns >= 0, columns[columns >= 0]] = 1
+        rows[columns == -2] = np.nan
+        return rows
+
+    def groups(self, apart: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.intp]] | None:
+        """The first row of each group of equal signatures, and the group of each row.
+
+        The labels `apart` are in groups of their own. None unless all views are of taxa.
+        """
+        keys = np.zeros(len(self.labels), dtype=np.int64)
+        for array, known in zip(self.arrays, self._taxa, strict=True):
+            if known is None:
+                return None
+            places = _columns_of_taxa(array, known) + 2
+            keys = pd.factorize(keys * (len(known) + 3) + places)[0]
+        alone = find_sorted(apart, self.labels)
+        keys[alone[alone >= 0]] = len(keys) + np.arange(np.count_nonzero(alone >= 0))
+        keys = pd.factorize(keys)[0]
+        # Groups are numbered in the order of their first rows.
+        return np.unique(keys, return_index=True)[1], keys
 
     def scales(self, rows: NDArray[np.intp] | slice) -> tuple[float, ...]:
         """Return the median distance in each view between the given rows at unit length."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 import pandas as pd
@@ -31,7 +31,12 @@ from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn.calibration._folds import DEFAULT_UNLABELLED_WEIGHT
 from zslearn.signatures._views import Signatures
 from zslearn.synthesis._class_posterior import ClassPosterior, ClassSamples
-from zslearn.synthesis._gaussian_process import ClassPrior, SignatureKernel, basis
+from zslearn.synthesis._gaussian_process import (
+    ClassGaussians,
+    ClassPrior,
+    SignatureKernel,
+    basis,
+)
 from zslearn.synthesis._temperature import FEWEST_CLASSES, N_GROUPS
 from zslearn.synthesis._unlabelled import Assignment, Background
 from zslearn.synthesis._whitened_space import (
@@ -273,7 +278,7 @@ class TrialImages:
         # The directions that only held-out classes span are orthogonal to the space of the others.
         complement = None
         if whole is not None and axes.shape[1] < len(origin):
-            complement = OrthogonalComplement(origin, whole.signal, np.eye(len(origin)))
+            complement = OrthogonalComplement(origin, whole.signal, None)
         inner = SignatureKernel(signatures[trained], kernel.gamma)
         similarity = inner.among_seen()
         prior, leave_one_out = ClassPrior.learn(
@@ -283,7 +288,7 @@ class TrialImages:
         fold = replace(
             posterior,
             space=WhitenedSpace(axes, origin @ axes, norm, center, complement),
-            prior=prior,
+            prior=PriorOfClasses.of(prior, signatures, held_out),
             classes=trained,
             few_shot=np.zeros(len(trained), dtype=bool),
             exemplars=points,
@@ -297,15 +302,53 @@ class TrialImages:
         )
         fold = fold.calibrated(own_directions(points), mean_error_weight)[0]
         rows = fold.unlabelled_rows(self.z.astype(np.float64), len(held_out))
-        return Fold(fold, signatures, rows, self.y, held_out, trained)
+        outside = rows[:, axes.shape[1] :]
+        outside -= (outside @ axes) @ axes.T
+        return Fold(fold, rows, self.y, held_out, trained)
+
+
+@dataclass(frozen=True, eq=False)
+class PriorOfClasses(ClassPrior):
+    """A prior that is computed once, of classes that are known by number instead of signature."""
+
+    gaussians: ClassGaussians
+    held_out: NDArray[np.intp]
+    among_held_out: Floats  # correlations
+
+    @classmethod
+    def of(cls, prior: ClassPrior, signatures: Signatures, held_out: NDArray[np.intp]) -> Self:
+        """The prior of all classes, with the correlations between some."""
+        correlations = prior.correlations(signatures[held_out])
+        return cls(
+            **vars(prior),
+            gaussians=prior.predict(signatures),
+            held_out=held_out,
+            among_held_out=correlations,
+        )
+
+    def predict(
+        self, signatures: Any, uncertain: NDArray[np.bool_] | None = None
+    ) -> ClassGaussians:
+        """The prior of some classes; see :meth:`ClassPrior.predict`."""
+        means, variances = self.gaussians.means[signatures], self.gaussians.variances[signatures]
+        if uncertain is not None:
+            variances[~uncertain] = 0.0
+        return ClassGaussians(means, variances)
+
+    def correlations(self, signatures: Any) -> Floats:
+        """Correlations between some of the held-out classes."""
+        at = np.searchsorted(self.held_out, signatures)
+        return self.among_held_out[np.ix_(at, at)]
 
 
 @dataclass(frozen=True)
 class Fold:
-    """A model without some classes, and images of all of them as its `unlabelled_rows`."""
+    """A model without some classes, and images of all of them as its `unlabelled_rows`.
+
+    To its posterior, the number of a class is its signature.
+    """
 
     posterior: ClassPosterior
-    signatures: Signatures  # of all classes
     z: Floats
     y: NDArray[np.intp]
     held_out: NDArray[np.intp]
@@ -319,7 +362,7 @@ class Fold:
         background: Background,
     ) -> Assignment:
         """Assign some images to candidates."""
-        z, signatures = self.z[rows], self.signatures[candidates]
+        z, signatures = self.z[rows], cast(Any, candidates)
         found = self.posterior.assigned(lambda: [z], signatures, candidates, weight, background)
         assert found is not None
         return found
@@ -332,9 +375,8 @@ class Fold:
         rows: NDArray[np.intp],
     ) -> float:
         """Per-class accuracy of held-out candidates, or its harmonic mean with that of others."""
-        signatures = self.signatures[candidates]
         posterior = self.posterior.with_unlabelled(candidates, assignment, weight)
-        parameters = posterior.parameters(signatures, candidates)
+        parameters = posterior.parameters(cast(Any, candidates), candidates)
         n_dims, images = posterior.n_dims, self.z[rows]
         scores = images[:, :n_dims] @ parameters[:, :n_dims].T + parameters[:, -1]
         if len(posterior.columns):
@@ -425,7 +467,7 @@ def _background(folds: list[Fold], setting: str) -> Background:
                 own = np.sort(np.concatenate([np.setdiff1d(fold.held_out, foreign), others]))
                 rows = np.flatnonzero(np.isin(fold.y, np.concatenate([own, foreign])))[::2]
                 z = fold.z[rows, : fold.posterior.n_dims]
-                found = fold.posterior.mixture(fold.signatures[own], own).differences(z)
+                found = fold.posterior.mixture(cast(Any, own), own).differences(z)
                 is_own = np.isin(fold.y[rows], own)
                 features.append(np.column_stack([found, np.full(len(rows), np.log(len(own)))]))
                 own_image.append(is_own)

@@ -201,6 +201,7 @@ class GaussianEXEM(LearnsFromStatistics):
     keep_views: ClassVar[bool] = True
     learns_from_sums = True
     synthesizes_independently = True
+    _uses_labels = True
 
     _parameter_constraints: ClassVar[dict[str, list[Any]]] = {
         **ZeroShotClassifier._parameter_constraints,

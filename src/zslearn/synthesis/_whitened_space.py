@@ -50,7 +50,7 @@ _FEWEST_DIMENSIONS = 8
 @saves(
     center=Saved("n_features"),
     signal=Saved(least=0),
-    whitening=Saved("n_features", None),
+    whitening=Saved("n_features", None, optional=True),
 )
 @dataclass(frozen=True, eq=False)
 class OrthogonalComplement:
@@ -60,7 +60,7 @@ class OrthogonalComplement:
     # Variance of class means in these directions, in units of the variance of a sample: the squared
     # distance of each class mean from the affine hull of the others, less the sampling noise.
     signal: float
-    whitening: Floats
+    whitening: Floats | None  # None if features are whitened, without their part in the space
 
 
 @saved_part
@@ -111,6 +111,8 @@ class WhitenedSpace:
         """Rows whose products with features are inner products in the complement."""
         assert self.complement is not None
         whitening, matrix = self.complement.whitening, self.matrix
+        if whitening is None:
+            return centered
         return (centered @ whitening) @ whitening.T - (centered @ matrix) @ matrix.T
 
 

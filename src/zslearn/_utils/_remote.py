@@ -1,0 +1,218 @@
+"""Files on disk or at URLs such as s3://bucket/x.npy, and Parquet files in either place.
+
+Readers and writers of features and predictions take a :data:`Location`. fsspec opens the URLs; its
+file systems of object stores come from packages such as s3fs and gcsfs.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+from typing import Any, NamedTuple
+
+import pandas as pd
+
+from zslearn._utils._files import atomic_write
+from zslearn._utils._messages import plain
+from zslearn._utils._optional import import_optional
+from zslearn._utils._reading import Budget, reading, reason
+
+# What file systems call the version of a file, the most reliable first.
+_VERSIONS = (
+    *("ETag", "etag", "generation", "mtime", "LastModified", "Last-Modified"),
+    *("last_modified", "updated", "modified", "created"),
+)
+
+
+# Number of errors that one message quotes.
+_MAX_SHOWN = 10
+
+
+class _Status(NamedTuple):
+    """The entries of `os.stat` that readers use."""
+
+    st_mode: int
+    st_size: int
+    st_mtime_ns: int  # a digest of the version of the file
+
+
+class RemotePath:
+    """A file or folder at a URL, with the methods of Path that readers and writers use."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        fsspec = import_optional("fsspec", f"Opening {plain(self)}")
+        with self._accessed():
+            self._fs, self._path = fsspec.core.url_to_fs(self.url)
+
+    @property
+    def name(self) -> str:
+        """The last part of the URL."""
+        return PurePosixPath(self._path).name
+
+    @property
+    def stem(self) -> str:
+        """The name without its suffix."""
+        return PurePosixPath(self._path).stem
+
+    @property
+    def suffix(self) -> str:
+        """The ending of the name."""
+        return PurePosixPath(self._path).suffix
+
+    def __str__(self) -> str:
+        return re.sub("//[^/]*@", "//", self.url)  # without a password
+
+    def __truediv__(self, name: str) -> RemotePath:
+        return RemotePath(f"{self.url}/{name}")
+
+    def open(self, mode: str = "rb") -> Any:
+        """Open the file for reading."""
+        with self._accessed():
+            return self._fs.open(self._path, mode)
+
+    def stat(self) -> _Status:
+        """Kind, size and version of what is there now."""
+        with self._accessed():
+            self._fs.invalidate_cache(self._path)
+            about = self._fs.info(self._path)
+        version = next((about[name] for name in _VERSIONS if about.get(name) is not None), "")
+        digest = hashlib.sha256(str(version).encode()).digest()
+        mode = stat.S_IFDIR if about["type"] == "directory" else stat.S_IFREG
+        return _Status(mode, int(about["size"] or 0), int.from_bytes(digest[:8]))
+
+    def is_dir(self) -> bool:
+        """Whether there are files below this URL."""
+        with self._accessed():
+            return bool(self._fs.isdir(self._path))
+
+    def iterdir(self) -> Iterator[RemotePath]:
+        """The files and folders in a folder; none if there is no folder."""
+        with self._accessed(), suppress(FileNotFoundError):
+            self._fs.invalidate_cache(self._path)
+            names = self._fs.ls(self._path, detail=False)
+            yield from (self / PurePosixPath(name).name for name in names)
+
+    def unlink(self) -> None:
+        """Remove the file."""
+        with self._accessed():
+            self._fs.rm_file(self._path)
+
+    @contextmanager
+    def written(self, name: str) -> Iterator[Any]:
+        """Yield a file of this folder that appears at the end, and not at all after an error.
+
+        In a transaction, file systems with a cheap rename write a temporary file. Object stores,
+        where renaming is copying, get an upload that is completed at the end or abandoned: until
+        then nobody sees it, so that it counts as a file that is renamed.
+        """
+        with self._accessed():
+            fs = self._own_fs
+            with fs.transaction, fs.open(f"{self._path}/{name}", "wb") as file:
+                yield file
+
+    @cached_property
+    def _own_fs(self) -> Any:
+        """A file system of this folder alone: a transaction is one of all users of the object."""
+        url_to_fs = import_optional("fsspec", "Writing").core.url_to_fs
+        fs = url_to_fs(self.url, skip_instance_cache=True)[0]
+        # Object stores have no folders; if one is needed and missing, opening a file fails.
+        with suppress(OSError):
+            fs.mkdir(self._path, create_parents=False)
+        return fs
+
+    @contextmanager
+    def _accessed(self) -> Iterator[None]:
+        """Name the URL in the errors of file systems, which are of any type."""
+        try:
+            yield
+        except ImportError:  # names the package of the file system
+            raise
+        except FileNotFoundError:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), plain(self)) from None
+        except Exception as error:
+            raise OSError(f"{plain(self)} cannot be accessed ({reason(error)}).") from error
+
+
+Location = Path | RemotePath
+
+
+def located(path: str | os.PathLike[str]) -> Location:
+    """The place that a path or URL names."""
+    return RemotePath(path) if isinstance(path, str) and "://" in path else Path(path)
+
+
+def file_state(path: Location) -> tuple[int, int]:
+    """Two numbers that change when the file does."""
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns
+
+
+#: Minimum memory for one value in pyarrow and pandas together, in bytes.
+VALUE_BYTES = 32
+
+
+def open_parquet(path: Location) -> Any:
+    """Open a Parquet file whose declared row groups fit in memory."""
+    budget = Budget(path)
+    parquet = import_optional("pyarrow.parquet", f"Reading {path.name}")
+    source = path if isinstance(path, Path) else path.open()
+    with reading(path, "the table"):
+        source = parquet.ParquetFile(source, page_checksum_verification=True, pre_buffer=False)
+        metadata = source.metadata
+        # Column metadata is not read: pyarrow crashes the process if that part is damaged.
+        groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+        if sum(group.num_rows for group in groups) != metadata.num_rows:
+            raise ValueError("its row groups do not add up to the rows of the table")
+        for group in groups:
+            values = VALUE_BYTES * group.num_rows * metadata.num_columns
+            budget.check(max(values, group.total_byte_size))
+    return source
+
+
+# Metadata key of a Parquet file: what it was computed from.
+_KEY = b"zslearn"
+
+
+def write_parquet(frame: pd.DataFrame, folder: Location, name: str, key: str) -> None:
+    """Write a table to a folder, with the key of what it was computed from.
+
+    The file has its name only when it is whole.
+    """
+    arrow = import_optional("pyarrow", "Writing predictions")
+    parquet = import_optional("pyarrow.parquet", "Writing predictions")
+    table = arrow.Table.from_pandas(frame)
+    table = table.replace_schema_metadata({**table.schema.metadata, _KEY: key})
+    opened = atomic_write(folder / name) if isinstance(folder, Path) else folder.written(name)
+    with opened as target:
+        parquet.write_table(table, target)
+
+
+def n_rows_written(path: Location, key: str) -> int | None:
+    """Number of rows of a file of :func:`write_parquet`; None if damaged or of another key."""
+    parquet = import_optional("pyarrow.parquet", "Reading predictions")
+    try:
+        about = parquet.read_metadata(path if isinstance(path, Path) else path.open())
+    # ArrowInvalid is a ValueError.
+    except (ValueError, OSError):
+        return None
+    found = (about.metadata or {}).get(_KEY)
+    return int(about.num_rows) if found == key.encode() else None
+
+
+def shards_failed(errors: Sequence[Exception], folder: Location) -> ValueError:
+    """The error after all other shards were written."""
+    shown = " ".join(f"{str(error).rstrip('.')}." for error in errors[:_MAX_SHOWN])
+    more = f" And {len(errors) - _MAX_SHOWN} more." if len(errors) > _MAX_SHOWN else ""
+    number = "One shard" if len(errors) == 1 else f"{len(errors)} shards"
+    return ValueError(
+        f"{number} could not be read; the predictions of all others are in {plain(folder)}, and "
+        f"another call will add the missing ones. {shown}{more}"
+    )
