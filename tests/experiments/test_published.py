@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import importlib
 import os
 import re
 from importlib import resources
@@ -13,7 +14,7 @@ import pytest
 from scipy import stats
 
 from zslearn.datasets import make_zero_shot
-from zslearn.experiments import dataset_table, load_published, rank_methods
+from zslearn.experiments import dataset_table, load_literature, load_published, rank_methods
 from zslearn.experiments._published import KEYS, TABLES
 from zslearn.experiments._ranks import ranges_within
 
@@ -126,6 +127,34 @@ def test_loaded_numbers_are_the_callers_own():
     data = load_published()
     data["value"] = 0
     assert load_published()["value"].max() > 0
+
+
+def test_results_since_2020_name_their_source_and_agree_with_themselves():
+    data = load_literature()
+    keys = ["method", "year", "dataset", "features", "semantic", "needs"]
+    assert not data.duplicated(keys).any()
+    assert data["year"].between(2020, 2030).all()
+    kinds = {"fixed features", "fine-tuned", "patches", "CLIP", "transductive with known prior"}
+    assert set(data["needs"]) == kinds
+    assert (
+        data["source"]
+        .str.fullmatch(r"[\w-]+/[\w-]+: [\w./, ]+(; U and S [\w-]+/\w+: [\w.]+)?")
+        .all()
+    )
+    assert data[["accuracy", "harmonic"]].notna().any(axis=1).all()
+    both = data.dropna(subset=["unseen", "seen", "harmonic"])
+    means = 2 * both["unseen"] * both["seen"] / (both["unseen"] + both["seen"])
+    # Up to the rounding of all three numbers.
+    np.testing.assert_allclose(means, both["harmonic"], atol=0.15)
+
+
+def test_the_table_since_2020_is_that_of_the_data(monkeypatch):
+    docs = Path(__file__).parents[2] / "docs"
+    if not docs.is_dir():
+        pytest.skip("there is no documentation here")
+    monkeypatch.syspath_prepend(docs)
+    table = importlib.import_module("literature_table")
+    assert table.OUT.read_text(encoding="utf-8") == table.text()
 
 
 # --- ranks ---

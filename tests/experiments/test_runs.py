@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import warnings
 from dataclasses import replace
@@ -17,17 +18,22 @@ from report_records import records_in
 from zslearn._utils._fit_cache import source_digest
 from zslearn.base import InputWarning
 from zslearn.baselines import ESZSL, GFZSL
+from zslearn.cli import main
 from zslearn.datasets import make_zero_shot
 from zslearn.experiments import (
     build_table,
     read_failures,
     read_records,
+    read_test_selection,
     render,
     run_benchmark,
     summarize_runs,
+    write_record,
+    write_report,
 )
-from zslearn.experiments._records import slug
+from zslearn.experiments._records import read_record, slug
 from zslearn.experiments._runs import draw_unseen
+from zslearn.experiments.analyses._run import analyze
 from zslearn.metrics import ausuc
 from zslearn.model_selection import (
     METHODS,
@@ -445,3 +451,99 @@ def test_a_method_that_cannot_adapt_does_not_end_the_others(tiny, tmp_path):
     reasons = read_failures(paths)["reason"].tolist()
     assert reasons == ["ESZSL has no adapt: it cannot use unlabelled images."]
     assert set(read_records(paths)["method"]) == {"GFZSL"}
+
+
+@pytest.fixture(scope="module")
+def inflated(tmp_path_factory):
+    """Records of results and of test selection in one folder."""
+    data = make_zero_shot(n_seen=10, n_unseen=4, n_features=12, random_state=0)
+    folder = tmp_path_factory.mktemp("inflated")
+    options = {"grid": "quick", "n_splits": 2, "inflation": True}
+    return data, folder, run_benchmark(data, ["ESZSL", "generated Gaussians"], folder, **options)
+
+
+def test_inflation_is_that_of_the_settings_by_hand(inflated):
+    data, folder, paths = inflated
+    found = read_test_selection(folder)
+    assert len(found) == 2 * 3
+    assert (found["test"] >= found[["default", "held_out"]].max(axis=1) - 1e-9).all()
+    assert (found["test"] > found["held_out"]).any()
+    order = ["method", "setting", "metric"]
+    same = read_test_selection(paths).sort_values(order, ignore_index=True)
+    pd.testing.assert_frame_equal(same, found.sort_values(order, ignore_index=True))
+    # What is chosen on held-out classes is the result of the same run.
+    results = read_records(folder).set_index(order)["value"]
+    names = {"harmonic": "calibrated_harmonic"}
+    for row in found.to_dict("records"):
+        metric = names.get(row["metric"], row["metric"])
+        assert row["held_out"] == pytest.approx(results[row["method"], row["setting"], metric])
+    # By hand: each setting that the search tried, and the default.
+    train = {"signatures": data.signatures}
+    settings = [{}, *json.loads(paths[0].read_text())["cross_validation"]["params"]]
+    accuracies = [
+        ESZSL(**setting)
+        .fit(data.X_train, data.y_train, **train)
+        .score(data.X_test_unseen, data.y_test_unseen, classes=data.unseen_classes)
+        for setting in settings
+    ]
+    (own,) = found.query("method == 'ESZSL' and setting == 'zsl'").to_dict("records")
+    assert own["default"] == pytest.approx(accuracies[0])
+    assert own["test"] == pytest.approx(max(accuracies))
+
+
+def test_no_reader_of_results_accepts_what_was_chosen_on_test_classes(inflated, tmp_path):
+    _, folder, paths = inflated
+    marked = sorted(folder.glob("*.inflation.json"))
+    assert len(marked) == len(paths) == 4
+    # Under any name, in a folder or as a file.
+    for path in marked:
+        (tmp_path / f"{path.name[:-15]}.json").write_bytes(path.read_bytes())
+    copies = sorted(tmp_path.glob("*.json"))
+    for records in (tmp_path, marked, copies):
+        assert read_records(records).empty
+        assert read_failures(records).empty
+    with pytest.raises(ValueError, match="no numbers for a report"):
+        write_report(tmp_path, tmp_path / "report.html")
+    with pytest.raises(ValueError, match="no such records"):
+        analyze("curves", None, tmp_path, runs=tmp_path)
+    with pytest.raises(ValueError, match="numbers chosen on test classes"):
+        read_record(copies[0])
+    # The mark cannot stand beside metrics, and no result passes for such a record.
+    mixed = json.loads(paths[0].read_text()) | {"test_selection": {}}
+    with pytest.raises(ValueError, match="'metrics' besides"):
+        write_record(mixed, tmp_path / "mixed.json")
+    with pytest.raises(ValueError, match="a record of results"):
+        read_record(paths[0], test_selected=True)
+
+
+def test_inflation_is_added_to_finished_runs_once(inflated, tmp_path):
+    data = inflated[0]
+    options = {"settings": ["zsl"], "grid": "quick", "n_splits": 2}
+    run_benchmark(data, ["ESZSL"], tmp_path, **options)
+    assert read_test_selection(tmp_path).empty
+    said: list[str] = []
+    for _ in range(2):
+        run_benchmark(data, ["ESZSL"], tmp_path, **options, inflation=True, say=said.append)
+    assert said == ["ESZSL, zsl: tuning", "ESZSL, zsl: already finished"]
+    assert read_test_selection(tmp_path)["metric"].tolist() == ["per_class_accuracy"]
+    with pytest.raises(ValueError, match="without images of unseen classes"):
+        run_benchmark(data, ["ESZSL"], tmp_path, inflation=True, shots=1)
+
+
+def test_the_report_shows_inflation_apart(inflated, tmp_path):
+    _, folder, _ = inflated
+    page = write_report(folder, tmp_path / "report.html").read_text(encoding="utf-8")
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1])
+    shown = pd.DataFrame(data["inflation"])
+    found = read_test_selection(folder)
+    assert shown["test"].tolist() == pytest.approx(found["test"].tolist())
+    assert sorted(shown["metric"]) == 2 * ["AUSUC"] + 2 * ["H"] + 2 * ["accuracy"]
+
+
+def test_bench_prints_inflation_apart_from_the_results(inflated, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("zslearn.cli._bench.load_named", lambda arguments: inflated[0])
+    words = ["bench", "glyphs", "--methods", "ESZSL", "--setting", "zsl", "--grid", "quick"]
+    assert main([*words, "--inflation", "--jobs", "1", "--out", str(tmp_path)]) == 0
+    results, _, apart = capsys.readouterr().out.partition("test: not a result")
+    assert "held_out" in apart
+    assert "held_out" not in results

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy.optimize import minimize
+from scipy.special import logsumexp
 from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import normalize
 
@@ -118,6 +121,51 @@ def test_softmax_over_real_and_generated_features(problem, balanced):
         rows @ result.coef.T + result.intercept,
         atol=1e-4,
     )
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+def test_logit_adjustment_minimises_the_adjusted_loss(data, y, balanced):
+    """ZLA: log priors are added to the logits in training and not in prediction."""
+    kept = np.r_[0:15, 15:27, 30:39]  # 15, 12 and 9 samples of three seen classes
+    X, y, odds = data[kept], y[kept], 30.0
+    signatures = np.random.default_rng(0).normal(size=(5, 3))
+    options = {"n_generated": 4, "alpha": 0.01, "balanced": balanced, "tol": 1e-10}
+    model = GeneratedFeatures(**options, seen_odds=odds, feature_norm=None)
+    rows, codes = model.fit(X, y, signatures=pd.DataFrame(signatures))._samples(
+        normalize(signatures) / model.signature_scale_[0], model.classes_
+    )
+    counts = np.bincount(codes)
+    assert counts.tolist() == [15, 12, 9, 4, 4]
+    seen = np.full(3, 1 / 3) if balanced else counts[:3] / 36
+    log_priors = np.log(np.r_[odds / (1 + odds) * seen, np.full(2, 1 / (1 + odds) / 2)])
+    weights = (1 / counts[codes] if balanced else np.ones(len(codes))) / len(codes)
+    weights /= weights.sum()
+    penalty = options["alpha"] * rows.var(axis=0).sum()
+
+    def adjusted_loss(flat):
+        coef, intercept = flat[:25].reshape(5, 5), flat[25:]
+        logits = rows @ coef.T + intercept + log_priors
+        losses = logsumexp(logits, axis=1) - logits[np.arange(len(codes)), codes]
+        return weights @ losses + 0.5 * penalty * (coef**2).sum()
+
+    best = minimize(adjusted_loss, np.zeros(30), options={"gtol": 1e-8}).x
+    expected = X @ best[:25].reshape(5, 5).T + best[25:]
+    found = model.decision_function(X)
+    # A softmax determines its logits up to a constant.
+    np.testing.assert_allclose(found - found[:, :1], expected - expected[:, :1], atol=1e-3)
+
+
+def test_seen_odds_act_as_a_calibration_factor(problem):
+    scores = {odds: _fit(problem, balanced=True, seen_odds=odds) for odds in (1.0, 20.0, None)}
+    scores = {odds: m.decision_function(problem.X_test_unseen) for odds, m in scores.items()}
+    labels = np.sort(problem.signatures.index)
+    seen = np.isin(labels, problem.seen_classes)
+    change = scores[20.0] - scores[1.0]
+    np.testing.assert_allclose(change[:, seen] - change[:, ~seen][:, :1], -np.log(20.0), atol=1e-5)
+    # Equal shares of classes leave only their number.
+    change = (scores[1.0] - scores[None])[0]
+    ratio = np.log(seen.sum() / (~seen).sum())
+    np.testing.assert_allclose(change[seen] - change[~seen][0], ratio, atol=1e-5)
 
 
 def test_classifier_of_unseen_classes_alone(problem):

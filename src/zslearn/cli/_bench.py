@@ -93,7 +93,7 @@ def _run_bench(arguments: argparse.Namespace) -> int:
             settings=arguments.setting,
             splits=arguments.split,
             **out.values_of(arguments, "seeds", "protocol", "authors", "grid", "resume"),
-            **out.values_of(arguments, "shots", "unlabelled", "subset"),
+            **out.values_of(arguments, "shots", "unlabelled", "subset", "inflation"),
             taxonomy=ranks,
             n_jobs=arguments.jobs if address is None else -1,
             progress=True,
@@ -103,6 +103,13 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     records, failed = experiments.read_records(paths), experiments.read_failures(paths)
     if not records.empty:
         _print_results(records, data)
+    if arguments.inflation:
+        names = ["method", "metric"]
+        found = experiments.read_test_selection(paths).groupby(names, sort=False)
+        table = found[["default", "held_out", "test"]].mean().reset_index("metric")
+        out.print_table(
+            table, title="By choice of hyper-parameters; test: not a result", name="inflation"
+        )
     out.note(records=paths, failed=failed.drop(columns="traceback"))
     done = f"{out.counted(len(paths) - len(failed), 'record')} in {arguments.out}"
     _note(f"{done}; see also: zslearn table {arguments.out}")
@@ -226,6 +233,10 @@ _UNLABELLED = (
     "adapt methods to the unlabelled test images of the unseen classes (zsl) or of all classes "
     "(gzsl): the transductive protocol"
 )
+_INFLATION = (
+    "also record what choosing hyper-parameters on the test classes would give; no table of "
+    "results reads these records, and zslearn report shows them apart"
+)
 _SHOTS = (
     "numbers of labelled test images of each unseen class to add to training, one run per number; "
     "the other images are tested. The seed determines the draw"
@@ -259,6 +270,7 @@ OPTIONS = {
         ("--unlabelled", _SETTINGS, None, _UNLABELLED),
         ("--taxonomy", "FILE", None, f"{out.TAXONOMY}; also measure the accuracy at each rank"),
         ("--subset", "TAXON…", None, "restrict the unseen classes to those below these taxa"),
+        ("--inflation", bool, False, _INFLATION),
         ("--out", "FOLDER", Path("runs"), "folder for the records"),
         ("--cluster", "ADDRESS", None, _CLUSTER),
         _RESUME,

@@ -23,9 +23,14 @@ from zslearn.experiments._last_layers import (
 from zslearn.experiments._names import explain_measures
 from zslearn.experiments._prompts_only import PromptsOnly
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
-from zslearn.experiments._published import dataset_table, load_published
+from zslearn.experiments._published import dataset_table, load_literature, load_published
 from zslearn.experiments._ranks import Ranking, rank_methods
-from zslearn.experiments._records import read_failures, read_records, write_record
+from zslearn.experiments._records import (
+    read_failures,
+    read_records,
+    read_test_selection,
+    write_record,
+)
 from zslearn.experiments._render import FORMATS, render
 from zslearn.experiments._report._write import write_report
 from zslearn.experiments._runs import run_benchmark
@@ -55,11 +60,13 @@ __all__ = [
     "dataset_table",
     "evaluate",
     "explain_measures",
+    "load_literature",
     "load_published",
     "rank_methods",
     "read_failures",
     "read_image_counts",
     "read_records",
+    "read_test_selection",
     "render",
     "run_benchmark",
     "run_demo",

@@ -1,4 +1,4 @@
-"""The numbers of the paper's tables."""
+"""The numbers of the paper's tables, and of later methods."""
 
 from __future__ import annotations
 
@@ -90,6 +90,41 @@ def load_published(table: str | None = None) -> pd.DataFrame:
     if table not in TABLES:
         raise ValueError(f"The paper has no table {table!r}; choose from {', '.join(TABLES)}.")
     return data[data["table"] == table].reset_index(drop=True)
+
+
+def load_literature() -> pd.DataFrame:
+    """Load results of methods published since 2020, as their repositories print them.
+
+    Unlike the paper's, these results differ in features, and in what a method needs besides them.
+
+    Returns
+    -------
+    DataFrame
+        One row per method and kind of features or signatures, oldest first. Columns:
+
+        - `method`, `year`, `dataset`, and `split` (``"ns"``, of unstated version);
+        - `features` and `semantic`: kinds of features and signatures, empty if not stated;
+        - `needs`: ``"fixed features"``, one vector of a pretrained network per image;
+          ``"fine-tuned"``, features of a network trained further on the seen classes;
+          ``"patches"``, features of the regions of an image; ``"CLIP"``, image and text encoders
+          trained together; or ``"transductive with known prior"``, unlabelled test images and the
+          share of each class among them;
+        - `accuracy`: per class among the unseen classes, in %; `unseen`, `seen` and `harmonic`: in
+          the generalized setting, in %; NaN where not printed;
+        - `source`: GitHub repository and file.
+
+    Examples
+    --------
+    >>> from zslearn.experiments import load_literature
+    >>> found = load_literature().query("needs == 'fixed features' and semantic == 'sentences'")
+    >>> found[["method", "accuracy", "harmonic"]]
+       method  accuracy  harmonic
+    4  SDGZSL      75.5      63.0
+    6    ZLAP       NaN      68.7
+    """
+    source = resources.files("zslearn.experiments").joinpath("literature.csv")
+    with source.open(encoding="utf-8") as file:
+        return pd.read_csv(file).fillna({"features": "", "semantic": ""})
 
 
 def dataset_table(data: ZeroShotDataset | None = None) -> pd.DataFrame:

@@ -33,6 +33,12 @@ RECORD_SCHEMA = 1
 REQUIRED = ("dataset", "split", "split_version", "features", "method", "setting")
 OPTIONAL = ("subset", "semantic", "variant", "protocol", "grid", "analysis")
 FAILURE = ("type", "reason", "traceback")
+#: Field of a record with numbers chosen on test classes, which marks it: no reader of results
+#: accepts it.
+TEST_SELECTION = "test_selection"
+SELECTION_SUFFIX = ".inflation.json"
+#: How hyper-parameters were chosen, from the method's defaults to the best on the test images.
+CHOICES = ("default", "held_out", "test")
 #: The protocol of a record that names none.
 DEFAULT_PROTOCOL = "default"
 
@@ -97,6 +103,15 @@ def _is_table(table: Any) -> bool:
     return _object_of(_list_of(lambda cell: True))(table) and len(set(map(len, table.values()))) < 2
 
 
+def _is_selection(found: Any) -> bool:
+    is_choice = _object_of(is_share)
+    return _object_of(lambda part: is_choice(part) and set(part) == set(CHOICES))(found)
+
+
+class SelectedOnTestError(ValueError):
+    """A record has numbers that were chosen on test classes, or has results where none may be."""
+
+
 #: Optional field → test of its value, and what the value should be.
 _FIELDS: dict[str, tuple[Test, str]] = {
     "failed": (_is_failure, f"an object with the texts {', '.join(FAILURE)}"),
@@ -110,13 +125,16 @@ _FIELDS: dict[str, tuple[Test, str]] = {
     "command": (_is_text, "printable text"),
     "curve": (_is_curve, "lists of fractions and factors of the same length"),
     "cross_validation": (_is_table, "an object of lists of the same length"),
+    TEST_SELECTION: (_is_selection, f"an object of shares by choice ({', '.join(CHOICES)})"),
 }
 
 
 def check_record(record: Any) -> None:
     """Raise an error unless an object is a valid record."""
     checked_origin(record)
-    checked_metrics(record)
+    measured = checked_metrics(record)
+    is_mixed = TEST_SELECTION in record and measured
+    _require(not is_mixed, f"'metrics' besides {TEST_SELECTION!r}")
     for name, (is_valid, expected) in _FIELDS.items():
         _require(name not in record or is_valid(record[name]), f"{name!r} is not {expected}")
 
@@ -224,6 +242,9 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     - ``"key"``: digest of everything that the results depend on, including the source of zslearn.
       A run with another key is recomputed.
 
+    A record with the field ``"test_selection"`` has numbers that were chosen on test classes. It is
+    passed over here, and has no metrics; see :func:`read_test_selection`.
+
     Records with the splits ``"ss-1"``, ``"ss-2"``, … are class splits, of which tables show the
     mean. Hidden files and folders are ignored. Files that are not records, were changed after they
     were written or lack a checksum are skipped with a warning; :func:`run_benchmark` recomputes
@@ -251,12 +272,51 @@ def read_records(folder: Path | str | Iterable[Path | str]) -> pd.DataFrame:
     return numbers_of(whole_records(folder))
 
 
+def selection_file(path: Path) -> Path:
+    """The file of numbers chosen on test classes beside that of results, or the same file."""
+    return path if path.name.endswith(SELECTION_SUFFIX) else path.with_suffix(SELECTION_SUFFIX)
+
+
+def read_test_selection(records: Path | str | Iterable[Path | str]) -> pd.DataFrame:
+    """Read the numbers of ``zslearn bench --inflation``, some of which were chosen on test classes.
+
+    They show by how much choosing on test classes raises numbers, and are no results: no other
+    function reads these records.
+
+    Parameters
+    ----------
+    records : path or iterable of paths
+        Folder to search, or files of records; those of results stand for the ones beside them.
+
+    Returns
+    -------
+    DataFrame
+        One row per run and metric: the columns of :func:`read_records` that identify the run, the
+        `metric`, and its value with the "default" hyper-parameters (for a network, after the last
+        epoch), with those chosen on "held_out" seen classes, and with those that are best on the
+        "test" images.
+    """
+    rows: Rows = []
+    for path in dict.fromkeys(selection_file(path) for path, _ in _files(records)):
+        try:
+            record = read_record(path, test_selected=True) if path.is_file() else {}
+        except (ValueError, OSError) as error:
+            warn_user(f"Skipped {plain(path)}: {one_line(error)}.")
+            continue
+        for metric, values in record.get(TEST_SELECTION, {}).items():
+            rows.append({**checked_origin(record), "metric": metric, **values, "file": str(path)})
+    columns = (*REQUIRED, *OPTIONAL, "seed", "metric", *CHOICES, "file")
+    return pd.DataFrame(rows, columns=list(columns))
+
+
 def whole_records(records: Path | str | Iterable[Path | str]) -> Rows:
     """Read whole records, including those of failed runs; see :func:`read_records`."""
     found: Rows = []
     for path, name in _files(records):
         try:
             found.append({**read_record(path), "file": name})
+        except SelectedOnTestError:
+            continue
         except (ValueError, OSError) as error:
             reason = one_line(error)
             warn_user(
@@ -306,13 +366,18 @@ def write_record(record: Mapping[str, Any], path: Path | str) -> None:
     write_checked_json(Path(path), plain, indent=1)
 
 
-def read_record(path: Path) -> dict[str, Any]:
-    """Read and validate one record."""
+def read_record(path: Path, *, test_selected: bool = False) -> dict[str, Any]:
+    """Read and validate one record of results, or one of numbers chosen on test classes."""
     try:
         record = read_checked_json(path)
         check_record(record)
     except OverflowError as error:
         raise DamagedFileError(f"damaged record: a number is too large ({error})") from None
+    if (TEST_SELECTION in record) != test_selected:
+        kind = (
+            "results" if test_selected else "numbers chosen on test classes, which are no results"
+        )
+        raise SelectedOnTestError(f"a record of {kind}")
     return record
 
 
@@ -323,12 +388,12 @@ def slug(*parts: Any) -> str:
     return name if name == "_".join(map(str, parts)) else f"{name}_{fingerprint(*parts)[:6]}"
 
 
-def is_finished(path: Path, key: Callable[[], str]) -> bool:
+def is_finished(path: Path, key: Callable[[], str], *, test_selected: bool = False) -> bool:
     """Whether there is a record of the run with this key; warn if it is damaged."""
     if not path.exists():
         return False
     try:
-        record = read_record(path)
+        record = read_record(path, test_selected=test_selected)
     except (ValueError, OSError) as error:
         warn_user(f"The record {path} is damaged and will be recomputed: {one_line(error)}.")
         return False

@@ -13,7 +13,7 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import product
+from itertools import chain, product
 from numbers import Integral
 from pathlib import Path
 from typing import Any, cast
@@ -45,11 +45,15 @@ from zslearn.experiments._names import RANK_ACCURACY
 from zslearn.experiments._protocol import PROTOCOLS, SETTINGS, Protocol, authors_protocol
 from zslearn.experiments._records import (
     RECORD_SCHEMA,
+    TEST_SELECTION,
+    circumstances,
     is_class_split,
     is_finished,
+    selection_file,
     slug,
     write_computed,
     write_failure,
+    write_record,
 )
 from zslearn.metrics import rank_accuracy, seen_unseen_curve
 from zslearn.model_selection import (
@@ -83,6 +87,7 @@ class Run:
 
     `label` distinguishes the runs of one call, `data_key` is a digest of the data, `shared` the
     folder of fits that several runs share, and `ranks` holds the taxonomic ranks of the classes.
+    With `inflation` a second record has what choosing on test classes would give.
     """
 
     data: ZeroShotDataset
@@ -97,6 +102,7 @@ class Run:
     label: str
     data_key: str
     ranks: pd.DataFrame | None = None
+    inflation: bool = False
 
     @property
     def slug(self) -> str:
@@ -110,6 +116,13 @@ class Run:
     def path(self) -> Path:
         """Path of the record."""
         return self.out / f"{self.slug}.json"
+
+    def is_finished(self) -> bool:
+        """Whether the run has its records."""
+        if not is_finished(self.path, self.key):
+            return False
+        beside = selection_file(self.path)
+        return not self.inflation or is_finished(beside, self.key, test_selected=True)
 
     @property
     def parts(self) -> Path:
@@ -158,10 +171,10 @@ class Run:
 
     def write(self, command: str | None, n_jobs: int | None, progress: bool) -> str | None:
         """Tune, measure and write the record; return the reason if the run failed."""
-        compute = partial(self.results, n_jobs, progress)
+        compute = partial(self.results, command, n_jobs, progress)
         return write_computed(self.path, self.origin(command), compute)
 
-    def results(self, n_jobs: int | None, progress: bool) -> dict[str, Any]:
+    def results(self, command: str | None, n_jobs: int | None, progress: bool) -> dict[str, Any]:
         """Tune the method on the training part and measure it on the test parts."""
         # The key comes first, so that a method without a fingerprint fails before it is fitted.
         key, start = self.key(), time.perf_counter()
@@ -177,7 +190,8 @@ class Run:
             rescale_bias=protocol.rescale_bias,
             extra_values={"few_shot_weight": FEW_SHOT_WEIGHTS} if protocol.shots else {},
         )
-        search = self.method.search(data, options, protocol.make(self.method, self.seed))
+        default = protocol.make(self.method, self.seed)
+        search = self.method.search(data, options, default)
         if protocol.shots:
             search, data = _with_drawn(search, data, protocol.shots, self.seed)
         model, adaptation = search.estimator_, {}
@@ -200,6 +214,10 @@ class Run:
         if search.n_read_fits_:
             # Time that the fits read from another search's cache had taken.
             times["reused"] = search.reused_time_
+        if self.inflation:
+            selection = {TEST_SELECTION: compare_choices(search, default, data, self.setting)}
+            record = {**self.origin(command), "key": key, "metrics": {}, **selection}
+            write_record(record | circumstances(), selection_file(self.path))
         return {
             "key": key,
             "hyper_parameters": _plain(search.best_params_),
@@ -216,12 +234,47 @@ def _with_drawn(
     search: ZeroShotSearchCV, data: ZeroShotDataset, shots: int, seed: int
 ) -> tuple[ZeroShotSearchCV, ZeroShotDataset]:
     """Refit the chosen setting with labelled images of the unseen classes; the remaining data."""
-    signatures = data.signatures
-    if "weights" in search.best_params_ and isinstance(signatures, MultiSignatures):
-        signatures = signatures.with_weights(search.best_params_["weights"])
     drawn, left = draw_unseen(data, shots, seed)
     rows = np.concatenate([data.active_split.train, drawn])
-    return search.refit(data.X[rows], data.y[rows], signatures=signatures), left
+    return search.refit(data.X[rows], data.y[rows], signatures=_chosen_views(search, data)), left
+
+
+def _chosen_views(search: ZeroShotSearchCV, data: ZeroShotDataset) -> Any:
+    """The signatures of a data set, with the weights of views that a search chose."""
+    signatures = data.signatures
+    if "weights" in search.best_params_ and isinstance(signatures, MultiSignatures):
+        return signatures.with_weights(search.best_params_["weights"])
+    return signatures
+
+
+def compare_choices(
+    search: ZeroShotSearchCV, default: Any, data: ZeroShotDataset, setting: str
+) -> dict[str, dict[str, float]]:
+    """Metric → test result of the default, of the held-out choice, and the best on the test images.
+
+    All three are from one fit per setting of the search's last step. The harmonic mean has a
+    calibration factor chosen in the same way: none, that of the folds, the best on the test images.
+    """
+    signatures, settings = _chosen_views(search, data), search.cv_results_["params"]
+    train = {"X": data.X_train, "y": data.y_train, "signatures": signatures}
+    fitted = search.estimator.fit_grid(**train, settings=settings)
+    found: dict[int, dict[str, float]] = {}
+    # Settings have positions from 0; the default has −1.
+    for position, model in chain([(-1, default.fit(**train))], fitted):
+        if setting == "zsl":
+            found[position] = conventional_metrics(model, data)
+        else:
+            found[position] = GeneralizedScores.of(model, data).measure(search.bias_)
+    by_choice = {"harmonic": ("harmonic", "calibrated_harmonic", "harmonic_best")}
+    compared = {}
+    for metric in ["per_class_accuracy"] if setting == "zsl" else ["ausuc", "harmonic"]:
+        of_default, of_held_out, of_test = by_choice.get(metric, (metric,) * 3)
+        compared[metric] = {
+            "default": found[-1][of_default],
+            "held_out": found[search.best_index_][of_held_out],
+            "test": max(each[of_test] for each in found.values()),
+        }
+    return compared
 
 
 def _adaptation(model: Any, search: ZeroShotSearchCV) -> dict[str, Any]:
@@ -432,6 +485,7 @@ def _plan_runs(
     shots: Sequence[int] | None,
     unlabelled: Any,
     ranks: pd.DataFrame | None,
+    inflation: bool,
 ) -> Iterator[Run]:
     """Every run, in the order of computation."""
     # Hashed once, since the arrays are large and the same for every split.
@@ -468,6 +522,7 @@ def _plan_runs(
                 label=", ".join([name, setting, *images, *where]),
                 data_key=data_key,
                 ranks=ranks,
+                inflation=inflation,
             )
 
 
@@ -552,6 +607,7 @@ def run_benchmark(
     unlabelled: str | None = None,
     taxonomy: pd.DataFrame | None = None,
     subset: str | Sequence[str] | None = None,
+    inflation: bool = False,
     resume: bool = True,
     n_jobs: int | None = None,
     progress: bool = False,
@@ -602,6 +658,10 @@ def run_benchmark(
         conventional setting then contain the accuracy at each rank.
     subset : str or sequence of str, optional
         Taxa of `taxonomy`: restrict the unseen classes to those below these taxa.
+    inflation : bool
+        Also measure by how much choosing on test classes would raise the numbers: every setting
+        that a search tried is fitted and measured on the test images. A second record per run,
+        which only :func:`read_test_selection` and the report read, has the results.
     resume : bool
         Whether to keep finished runs.
     n_jobs : int, optional
@@ -642,6 +702,8 @@ def run_benchmark(
         method = find_method(name)
         # Two spellings of a name are one method, but classes of two modules may share a name.
         named[name if ":" in name else method.name] = method
+    if inflation and (shots is not None or unlabelled is not None):
+        raise ValueError("inflation is measured without images of unseen classes in training.")
     parts = [data.with_split(name) for name in _chosen_splits(data, splits)]
     parts, ranks = _with_taxonomy(parts, taxonomy, subset)
     for part in parts:
@@ -658,7 +720,17 @@ def run_benchmark(
         raise ValueError(f"Unknown grid {grid!r}; choose from {', '.join(GRIDS)}.")
     runs = list(
         _plan_runs(
-            parts, protocols, named, settings, seeds, Path(out), grid, numbers, unlabelled, ranks
+            parts,
+            protocols,
+            named,
+            settings,
+            seeds,
+            Path(out),
+            grid,
+            numbers,
+            unlabelled,
+            ranks,
+            inflation,
         )
     )
     for run in runs:
@@ -684,7 +756,7 @@ def run_benchmark(
         except Exception as error:
             end(run, write_failure(run.path, run.origin(command), error))
             continue
-        if resume and is_finished(run.path, run.key):
+        if resume and run.is_finished():
             # A run killed right after its record was written leaves checkpoints.
             shutil.rmtree(run.parts, ignore_errors=True)
             say(f"{run.label}: already finished")

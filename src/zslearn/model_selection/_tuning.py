@@ -170,9 +170,11 @@ def tune_generator(
     """Tune the generator of features by the classifier that is trained on them.
 
     The grid of a trained generator is its number of epochs, which one run per fold serves: early
-    stopping on held-out classes. The final generator is trained for the chosen number.
+    stopping on held-out classes. The final generator is trained for the chosen number. Whether the
+    classifier weights classes equally is chosen as well.
     """
-    grid = _prefixed("generator__", options.grid_of(estimator.generator))
+    parts = _prefixed("generator__", options.grid_of(estimator.generator))
+    grid = [{**part, "balanced": [False, True]} for part in parts]
     return _fit(options.search(estimator, grid), data)
 
 

@@ -11,10 +11,23 @@ classes, their mean :math:`\bar m`, and the RBF kernel K between their signature
 
 where :math:`\Sigma` is the pooled covariance within the seen classes, shrunk towards its mean
 variance.
+
+Zero-shot logit adjustment (ZLA) trains the softmax regression with logits to which the log priors
+of the training samples are added, and predicts without these,
+
+.. math:: \min_{W, b} \; -\mathbb E\Bigl[\log \frac{\pi_y\, e^{f_y(x)}}
+          {\sum_c \pi_c\, e^{f_c(x)}}\Bigr], \qquad
+          \pi_c \propto \begin{cases} r\, n_c / \sum_{c' \in S} n_{c'} & c \in S \\
+          1 / |U| & c \in U, \end{cases}
+
+where S are the seen classes with :math:`n_c` samples each, U the unseen ones, and r the odds of
+seen against unseen classes. Intercepts have no penalty here, so that :math:`b_c = b^0_c - \log
+\pi_c` is the minimum if :math:`b^0` are the intercepts without adjustment.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass
 from numbers import Integral, Real
@@ -191,6 +204,9 @@ class GeneratedFeatures(ZeroShotClassifier):
     balanced : bool, default=False
         Whether all classes have the same total weight in the softmax regression. By default all
         samples have the same weight, so that `n_generated` determines that of unseen classes.
+    seen_odds : float, optional
+        Prior odds r of seen against unseen classes, for the logit adjustment of the softmax
+        regression (ZLA): larger odds favour unseen classes. By default there is no adjustment.
     tol : float, default=1e-3
         Relative optimality gap of the softmax regression.
     random_state : int, RandomState instance or None, default=0
@@ -213,10 +229,17 @@ class GeneratedFeatures(ZeroShotClassifier):
     candidates. Published programs train a second classifier on the unseen classes alone; call
     `synthesize` with their signatures and labels to do so.
 
-    Zero-shot logit adjustment (ZLA) adds log priors, of each class and of seen and unseen classes,
-    to the logits in training but not in prediction. As intercepts are not penalised here, this is
-    equivalent to subtracting the priors from the intercepts afterwards; the seen–unseen prior is
-    then the calibration factor of :class:`~zslearn.calibration.CalibratedStacking`.
+    Zero-shot logit adjustment (ZLA) adds the log prior of each class to the logits in training, but
+    not in prediction. The prior is `seen_odds` × the share of the class among the samples of seen
+    classes (equal shares if `balanced`), and 1 / the number of unseen classes for each of these. As
+    intercepts are not penalised here, this is equivalent to subtracting the log priors from the
+    intercepts afterwards.
+
+    AUSUC and the accuracy among unseen classes do not depend on `seen_odds`, so that all values in
+    a grid would tie. Held-out classes choose the odds in the form of the calibration factor b of
+    :class:`~zslearn.model_selection.ZeroShotSearchCV` or
+    :class:`~zslearn.calibration.CalibratedStacking`, which multiplies them by exp(b). ZLAP, the
+    authors' whole method, also predicts the classifiers from signatures, by a network.
 
     References
     ----------
@@ -242,6 +265,7 @@ class GeneratedFeatures(ZeroShotClassifier):
     n_generated: int = 300
     alpha: float = 1e-4
     balanced: bool = False
+    seen_odds: float | None = None
     tol: float = 1e-3
     random_state: Any = 0
 
@@ -253,13 +277,14 @@ class GeneratedFeatures(ZeroShotClassifier):
         "n_generated": [Interval(Integral, 1, None, closed="left")],
         "alpha": [Interval(Real, 0, None, closed="neither")],
         "balanced": ["boolean"],
+        "seen_odds": [Interval(Real, 0, None, closed="neither"), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
 
     grids: ClassVar[dict[str, dict[str, list[Any]]]] = {
-        "paper": {"alpha": [10.0**k for k in range(-6, 0)]},
-        "fast": {"alpha": [1e-5, 1e-4, 1e-3]},
+        "paper": {"alpha": [10.0**k for k in range(-6, 0)], "balanced": [False, True]},
+        "fast": {"alpha": [1e-5, 1e-4, 1e-3], "balanced": [False, True]},
     }
 
     @classmethod
@@ -326,11 +351,26 @@ class GeneratedFeatures(ZeroShotClassifier):
                 X, y, n_classes, alphas=alphas, tol=self.tol, sample_weight=weights
             )
             coef, intercept = result.coef, result.intercept
+            if self.seen_odds is not None:
+                priors = self._log_priors(np.bincount(y, minlength=n_classes), labels)
+                intercept = intercept - move_like(priors, intercept)
         else:
             # The nearest class mean: −½‖x − m‖² = mᵀx − ½‖m‖² − ½‖x‖².
             coef = class_means(X, y, n_classes)
             intercept = -0.5 * xp.sum(coef * coef, axis=1)
         return xp.concat([coef, intercept[:, None]], axis=1)
+
+    def _log_priors(self, counts: NDArray[np.intp], labels: NDArray[Any] | None) -> Floats:
+        """Log priors of classes, up to a constant, from the number of samples of each."""
+        known = set(self.seen_classes_.tolist())
+        given = [None] * len(counts) if labels is None else labels.tolist()
+        seen = np.array([label in known for label in given])
+        shares = np.where(seen & (not self.balanced), counts, 1.0)
+        for group in (seen, ~seen):
+            shares[group] /= shares[group].sum()
+        log_priors: Floats = np.log(shares)
+        log_priors[seen] += math.log(self.seen_odds or 1.0)
+        return log_priors
 
 
 def _same_runs(variants: Sequence[GeneratedFeatures]) -> list[list[list[GeneratedFeatures]]]:

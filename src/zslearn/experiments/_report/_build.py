@@ -10,6 +10,8 @@ classes are referred to by their positions in the lists.
   and the published number, with the difference if features and split are the same. The page rounds.
 - `runs`: one per record, with its hyper-parameters, seen–unseen curve and search scores.
 - `by_class`: accuracies of classes in millionths, and the most frequent confusion of each.
+- `inflation`: for each method and metric, means with default hyper-parameters, with those chosen on
+  held-out classes, and with those chosen on the test images, which are not results.
 - `ranks`: mean ranks by metric, with the ranges of methods that do not differ.
 - `images`, `answers`, `versions`, `commands`, `facts`, `title` and `summary`.
 """
@@ -42,7 +44,7 @@ from zslearn.experiments._names import (
 )
 from zslearn.experiments._published import load_published
 from zslearn.experiments._ranks import ranges_within, rank_methods
-from zslearn.experiments._records import checked_metrics, checked_origin
+from zslearn.experiments._records import CHOICES, checked_metrics, checked_origin
 from zslearn.experiments._summary import (
     NOT_DIFFERENT,
     ORIGIN,
@@ -165,6 +167,21 @@ def build_report(
         "versions": versions_of(records),
         "commands": list(dict.fromkeys(r["command"] for r in records if r.get("command"))),
     }
+
+
+def inflation_of(selection: pd.DataFrame) -> list[Part]:
+    """Means over seeds of the numbers that :func:`read_test_selection` returns."""
+    where = [name for name in _GROUP if name != "split_version" and selection[name].nunique() > 1]
+    means = selection.groupby(["method", *where, "metric"], sort=False)[[*CHOICES]].mean()
+    return [
+        {
+            "method": text(row["method"]),
+            "where": ", ".join(text(row[name]) for name in where if row[name]),
+            "metric": metric_label(row["metric"]),
+            **{choice: number(row[choice]) for choice in CHOICES},
+        }
+        for row in means.reset_index().to_dict("records")
+    ]
 
 
 def _answers(caption: str, images: Iterable[tuple[Any, str, str]]) -> Part:

@@ -23,8 +23,8 @@ from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import name_some
 from zslearn._version import __version__
 from zslearn.experiments._examples import Images, read_examples
-from zslearn.experiments._records import numbers_of, whole_records
-from zslearn.experiments._report._build import build_report
+from zslearn.experiments._records import numbers_of, read_test_selection, whole_records
+from zslearn.experiments._report._build import build_report, inflation_of
 
 #: Files of the program, in order.
 _PROGRAM = ("dom.js", "table.js", "curves.js", "ranks.js", "search.js", "classes.js", "page.js")
@@ -105,15 +105,14 @@ def write_report(
     --------
     run_benchmark : Run methods and write records.
     """
+    found: Path | list[Path]
     if isinstance(runs, (str, os.PathLike)):
-        folders = [Path(runs)]
-        records = whole_records(folders[0])
+        folders, found = [Path(runs)], Path(runs)
     else:
-        files = [Path(run) for run in runs]
-        folders = list(dict.fromkeys(file.parent for file in files))
-        records = whole_records(files)
+        found = [Path(run) for run in runs]
+        folders = list(dict.fromkeys(file.parent for file in found))
     # Analyses vary a setting, so that their numbers are not those of a method.
-    records = [record for record in records if "analysis" not in record]
+    records = [record for record in whole_records(found) if "analysis" not in record]
     numbers = numbers_of(records)
     if numbers.empty:
         where = name_some(map(str, folders))
@@ -122,7 +121,8 @@ def write_report(
     images: Images = {}
     for folder in folders:
         images |= read_examples(folder)
-    page = _page(build_report(records, numbers, images, title=title, answers=answers))
+    report = build_report(records, numbers, images, title=title, answers=answers)
+    page = _page(report | {"inflation": inflation_of(read_test_selection(found))})
     target = Path(path)
     with atomic_write(target) as temporary:
         temporary.write_text(page, encoding="utf-8")
