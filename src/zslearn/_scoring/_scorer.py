@@ -309,7 +309,9 @@ class _Ties:
     def members(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
         """The candidates of all groups, and where each group begins and how many it has."""
         sizes = np.bincount(self.group)
-        return np.argsort(self.group, kind="stable"), np.cumsum(sizes) - sizes, sizes
+        # Integers of 16 bits are sorted in linear time.
+        narrow = self.group.astype(np.min_scalar_type(len(sizes)))
+        return np.argsort(narrow, kind="stable"), np.cumsum(sizes) - sizes, sizes
 
     def expanded(self, best: Array, scores: Array, k: int) -> tuple[NDArray[np.intp], Array]:
         """Columns and scores of the `k` best candidates, from the best groups of each row."""

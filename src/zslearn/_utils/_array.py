@@ -282,6 +282,14 @@ class RowChunks:
         ]
         return chunks, np.concatenate(places)[self.order]
 
+    def compact(self) -> Array:
+        """All rows in one array, or equal ones stored once if they were."""
+        chunks, places = self.distinct
+        if chunks is self.chunks:
+            return self[:]
+        used, group = np.unique(places, return_inverse=True)
+        return RepeatedRows(RowChunks(chunks, used)[:], group)
+
     @property
     def nbytes(self) -> int:
         """Memory of all chunks."""

@@ -45,18 +45,15 @@ from zslearn.signatures._table import SignatureTable, is_among
 
 
 class _Chunk:
-    """Parameters of some classes, with hashes that are computed once."""
+    """Parameters of some classes, with hashes of the stored rows that are computed once."""
 
     def __init__(self, parameters: Array) -> None:
         self.parameters = parameters
 
     @cached_property
     def keys(self) -> NDArray[np.uint64]:
-        """Hash of each row."""
-        if isinstance(self.parameters, RepeatedRows):
-            of_groups: NDArray[np.uint64] = row_keys(self.parameters.stored)
-            return of_groups[self.parameters.group]
-        return row_keys(self.parameters)
+        """Hash of each stored row."""
+        return row_keys(getattr(self.parameters, "stored", self.parameters))
 
     @cached_property
     def sorted_keys(self) -> NDArray[np.uint64]:
@@ -96,7 +93,7 @@ class _Described:
         """Merge small chunks, and rewrite those with many removed rows."""
         described = object.__new__(cls)
         described.tables, described.chunks = tables.merged(
-            chunks, lambda stored: _Chunk(RowChunks(_arrays(chunks), stored)[:])
+            chunks, lambda stored: _Chunk(RowChunks(_arrays(chunks), stored).compact())
         )
         return described
 
@@ -117,11 +114,6 @@ class _Described:
             return self.chunks[0].parameters
         return RowChunks(_arrays(self.chunks), self.tables.order)
 
-    @property
-    def group(self) -> NDArray[np.intp] | None:
-        """The stored row of each class, if classes of equal signatures share one."""
-        return getattr(self.parameters, "group", None)
-
     @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
         """For each class the first class with identical parameters; None if all differ."""
@@ -129,18 +121,20 @@ class _Described:
         more = np.sort(np.concatenate([largest.keys[:0], *(chunk.keys for chunk in others)]))
         at = np.searchsorted(largest.sorted_keys, more)
         is_known = largest.sorted_keys.take(at, mode="clip") == more
-        if not (largest.has_equal or is_known.any() or (more[1:] == more[:-1]).any()):
+        has_equal = largest.has_equal or is_known.any() or (more[1:] == more[:-1]).any()
+        arrays = _arrays(self.chunks)
+        if not has_equal and not any(isinstance(array, RepeatedRows) for array in arrays):
             return None
-        parameters = self.parameters
-        if isinstance(parameters, RepeatedRows):
-            same = identical_rows(parameters.stored)
-            group = parameters.group if same is None else same[parameters.group]
-            _, first, group = np.unique(group, return_index=True, return_inverse=True)
-            of_first: NDArray[np.intp] = first[group]
-            return of_first
-        keys = np.concatenate([chunk.keys for chunk in self.chunks])
-        order = slice(None) if self.tables.is_one_table else self.tables.order
-        return identical_rows(self.parameters, keys[order])
+        chunks, stored = RowChunks(arrays, self.tables.order).distinct
+        n_stored, same = sum(map(len, chunks)), None
+        if has_equal:
+            keys = np.concatenate([chunk.keys for chunk in self.chunks])
+            same = identical_rows(RowChunks(chunks, np.arange(n_stored)), keys)
+        stored, places = stored if same is None else same[stored], np.arange(len(stored))
+        first = np.empty(n_stored, dtype=np.intp)
+        first[stored[::-1]] = places[::-1]  # the last of several values stays
+        found = first[stored]
+        return None if np.array_equal(found, places) else found
 
     def with_classes(self, new: SignatureTable, parameters: Array) -> Self:
         """Describe further classes, or replace described ones."""
@@ -157,12 +151,13 @@ class _Described:
 
     def __getstate__(self) -> dict[str, Any]:
         tables, parameters = self.tables, self.parameters
+        table = tables.first
+        if not tables.is_one_table:
+            # Unlike `table`, these copies are not kept.
+            table, parameters = tables.subset(tables.order), parameters.compact()
         if isinstance(parameters, RepeatedRows):
-            return {"table": tables.first, "parameters": parameters.stored, "group": self.group}
-        if tables.is_one_table:
-            return {"table": tables.first, "parameters": parameters}
-        # Unlike `table`, these copies are not kept.
-        return {"table": tables.subset(tables.order), "parameters": parameters[:]}
+            return {"table": table, "parameters": parameters.stored, "group": parameters.group}
+        return {"table": table, "parameters": parameters}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         group = state.get("group")
