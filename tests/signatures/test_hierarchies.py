@@ -474,6 +474,10 @@ def test_categories_predict_what_columns_predict(method, tmp_path):
         fitted.remove_classes(["new 1"])
         scores = fitted.decision_function(means, classes=ranks.index)
         np.testing.assert_allclose(scores, expected, rtol=0, atol=tolerance)
+        # A rank that none of the new classes has is missing from their views.
+        family = new.iloc[:1].assign(genus=None).set_axis(["family alone"])
+        fitted.add_classes(taxonomy_signatures(family, categorical=True))
+        assert "family alone" in fitted.classes_
 
 
 @pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")

@@ -136,39 +136,14 @@ class ClassPaths:
     """
 
     def __init__(self, tree: ClassTree, labels: NDArray[Any], top: Hashable = None) -> None:
-        given = labels.tolist()
-        known = np.asarray([tree.numbers.get(label, -1) for label in given], dtype=np.intp)
-        (others,) = np.nonzero(known < 0)
-        numbers = known.copy()
-        numbers[others] = len(tree.names) + np.arange(len(others))
-        names = np.append(tree.names, object_array(given[row] for row in others))
-        parent_of = np.append(tree.parent_of, np.full(len(others) + 1, -1))  # the last is of −1
-        upwards = [numbers]
-        while (upwards[-1] >= 0).any():
-            upwards.append(parent_of[upwards[-1]])
-        above = np.stack(upwards[:-1])
-        depth = (above >= 0).sum(axis=0)
-        # Row l of the paths is that many links below the root.
-        at = depth - 1 - np.arange(len(above))[:, None]
-        paths = np.where(at >= 0, np.take_along_axis(above, np.maximum(at, 0), axis=0), -1)
-        if top is not None:
-            is_alone = (known < 0) & (depth == 1)
-            roots = pd.unique(paths[0, ~is_alone])
-            if len(roots) == 1:
-                (lower,) = np.nonzero(paths[0] != roots[0])
-                if len(paths) == 1 and len(lower):
-                    paths = np.vstack([paths, np.full(len(given), -1)])
-                paths[1:2, lower] = paths[0, lower]
-                paths[0] = roots[0]
-            else:
-                names = np.append(names, object_array([top]))
-                paths = np.vstack([np.full(len(given), len(names) - 1), paths])
+        paths, names = _paths_from_roots(tree, labels.tolist(), top)
         self.levels = np.full(paths.shape, -1)
         self.starts, parts, parents = np.zeros(len(paths) + 1, dtype=np.intp), [], []
         for level, path in enumerate(paths):
             (rows,) = np.nonzero(path >= 0)
             codes, found = pd.factorize(path[rows])
             first = rows[np.unique(codes, return_index=True)[1]]
+            # Siblings become adjacent.
             parent = self.levels[level - 1, first] if level else np.full(len(first), -1)
             order = np.argsort(parent, kind="stable")
             place = np.empty_like(order)
@@ -180,8 +155,42 @@ class ClassPaths:
             parents.append(parent[order])
         self.nodes = np.concatenate(parts)
         self.parents = np.concatenate(parents)
-        self.depth = (self.levels >= 0).sum(axis=0) - 1
-        self.ends = self.levels[self.depth, np.arange(len(given))]
+        depth = (self.levels >= 0).sum(axis=0) - 1
+        self.ends = self.levels[depth, np.arange(len(labels))]
+
+
+def _paths_from_roots(
+    tree: ClassTree, given: list[Any], top: Hashable
+) -> tuple[NDArray[np.intp], NDArray[np.object_]]:
+    """The nodes of each class (column) at each level (row), −1 below it, and names of all nodes."""
+    known = np.asarray([tree.numbers.get(label, -1) for label in given], dtype=np.intp)
+    (others,) = np.nonzero(known < 0)
+    numbers = known.copy()
+    numbers[others] = len(tree.names) + np.arange(len(others))
+    names = np.append(tree.names, object_array(given[row] for row in others))
+    parent_of = np.append(tree.parent_of, np.full(len(others) + 1, -1))  # the last is of −1
+    upwards = [numbers]
+    while (upwards[-1] >= 0).any():
+        upwards.append(parent_of[upwards[-1]])
+    above = np.stack(upwards[:-1])
+    depth = (above >= 0).sum(axis=0)
+    # Row l of the paths is that many links below the root.
+    at = depth - 1 - np.arange(len(above))[:, None]
+    paths = np.where(at >= 0, np.take_along_axis(above, np.maximum(at, 0), axis=0), -1)
+    if top is None:
+        return paths, names
+    is_alone = (known < 0) & (depth == 1)
+    roots = pd.unique(paths[0, ~is_alone])
+    if len(roots) == 1:
+        (lower,) = np.nonzero(paths[0] != roots[0])
+        if len(paths) == 1 and len(lower):
+            paths = np.vstack([paths, np.full(len(given), -1)])
+        paths[1:2, lower] = paths[0, lower]
+        paths[0] = roots[0]
+    else:
+        names = np.append(names, object_array([top]))
+        paths = np.vstack([np.full(len(given), len(names) - 1), paths])
+    return paths, names
 
 
 def refuse_unplaced_classes(hierarchy: Container[Hashable], seen: Sequence[Hashable]) -> None:

@@ -664,9 +664,13 @@ class SignatureTable:
             )
         arrays = []
         views = dict(zip(self.names, zip(self.arrays, self.columns, strict=True), strict=True))
-        for name, old, old_columns in zip(known.names, known.arrays, known.columns, strict=True):
+        for name, old, old_columns, taxa in zip(
+            known.names, known.arrays, known.columns, known._taxa, strict=True
+        ):
             if name not in views:
-                arrays.append(np.full((len(self.labels), old.shape[1]), np.nan))
+                # A taxonomy without a rank has no view of it: none of the classes has a taxon.
+                missing = np.nan if taxa is None else 0.0
+                arrays.append(np.full((len(self.labels), old.shape[1]), missing))
                 continue
             array, columns = views[name]
             if array.shape[1] != old.shape[1]:
