@@ -15,6 +15,7 @@ from zslearn._scoring._scorer import ClassScorer, identical_rows
 from zslearn.base import InputWarning, ZeroShotClassifier
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking
+from zslearn.signatures import MultiSignatures, taxonomy_signatures
 from zslearn.synthesis import EXEM
 
 LABELS = np.array(["ant", "bee", "cat", "dog"])
@@ -239,3 +240,53 @@ def test_the_first_of_identical_classes_is_predicted(make, problem):
     whole = model.predict(rows, classes=problem.unseen_classes)
     alone = [model.predict(row[None], classes=problem.unseen_classes)[0] for row in rows]
     assert max(first, second) not in set(whole.tolist()) | set(alone)
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_classes_of_equal_ranks_are_ranked_like_all_classes(data):
+    """They share one row of parameters, also beside classes that were added."""
+    rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
+    n = data.draw(st.integers(9, 40))
+    genus = rng.integers(0, data.draw(st.integers(1, 4)), n)
+    ranks = pd.DataFrame({"family": genus // 2, "genus": genus}).astype(str)
+    ranks["family"], ranks["genus"] = "f" + ranks["family"], "g" + ranks["genus"]
+    ranks.index = [f"class {i:02}" for i in rng.permutation(n)]
+    seen = rng.choice(ranks.index, 3, replace=False)
+    X, y = rng.standard_normal((12, 5)), np.repeat(seen, 4)
+    views = taxonomy_signatures(ranks).views
+    new = [label for label in ranks.index if label not in seen][:2]
+    signatures = MultiSignatures({name: view.drop(new) for name, view in views.items()})
+    model = ESZSL().fit(X, y, signatures=signatures)
+    if data.draw(st.booleans()):
+        model = CalibratedStacking(ESZSL(), bias=0.1).fit(X, y, signatures=signatures)
+    if data.draw(st.booleans()):
+        model.add_classes(MultiSignatures({name: view.loc[new] for name, view in views.items()}))
+    candidates = model.classes_
+    if data.draw(st.booleans()):
+        candidates = rng.permutation(candidates)[: data.draw(st.integers(1, n - 2))]
+    k = data.draw(st.integers(1, len(candidates)))
+    rows = rng.standard_normal((4, 5))
+    labels, scores = model.predict_top_k(rows, k, classes=candidates)
+    ordered = np.sort(candidates)
+    every = model.decision_function(rows, classes=ordered)
+    np.testing.assert_allclose(scores, -np.sort(-every, axis=1)[:, :k], rtol=1e-12, atol=1e-12)
+    for row, found in zip(every, labels, strict=True):
+        assert len(set(found)) == k
+        values = row[np.searchsorted(ordered, found)]
+        assert (np.diff(values) <= 0).all()
+
+
+def test_ties_between_groups_of_identical_classes_follow_the_labels():
+    parameters = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
+    scorer = ClassScorer(LABELS[:3], parameters, Embedding(_identity), same_as=np.array([0, 1, 0]))
+    assert scorer.top_k(np.array([[1.0, 1.0]]), 3)[0].tolist() == [["ant", "bee", "cat"]]
+
+
+@pytest.mark.parametrize("bias", [None, np.zeros(5)])
+def test_rows_without_a_distance_are_refused(bias):
+    scorer = ClassScorer(np.arange(5), np.eye(5), Embedding(_identity), "euclidean", bias)
+    rows = np.array([[np.nan, 0.0, 0.0, 0.0, 0.0]])
+    with pytest.raises(ValueError, match="Scores are NaN"):
+        scorer.top_k(rows, 2)
+    assert np.isnan(scorer.scores(rows)).all()

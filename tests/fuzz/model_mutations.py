@@ -35,7 +35,7 @@ from zslearn.calibration import (
 from zslearn.datasets import make_zero_shot
 from zslearn.inspection import explain
 from zslearn.model_selection import TableClassifier, ZeroShotPipeline, ZeroShotSearchCV
-from zslearn.signatures import MultiSignatures, cluster_hierarchy
+from zslearn.signatures import MultiSignatures, cluster_hierarchy, taxonomy_signatures
 from zslearn.synthesis import EXEM, GaussianEXEM, SynC
 
 # No two of these numbers are equal, so that a wrong axis shows.
@@ -58,6 +58,14 @@ def _with_examples() -> Any:
 def _views() -> MultiSignatures:
     table = DATA.signatures
     return MultiSignatures({"a": table.iloc[:, :2], "b": table.iloc[:, 2:]})
+
+
+def _categories() -> Any:
+    """Ranks of which several classes have the same."""
+    labels = DATA.signatures.index
+    ranks = {"order": np.arange(len(labels)) // 6, "family": np.arange(len(labels)) // 3}
+    table = pd.DataFrame({name: [f"{name} {i}" for i in rank] for name, rank in ranks.items()})
+    return taxonomy_signatures(table.set_axis(labels, axis=0), categorical=True)
 
 
 def _fitted(model: Any, signatures: Any = None) -> Any:
@@ -89,6 +97,7 @@ SPECIAL: dict[str, Callable[[], Any]] = {
     "PredictionSets of GaussianEXEM": lambda: _fitted(
         PredictionSets(GaussianEXEM(), cv=3, coverage=0.7)
     ),
+    "ESZSL of categories": lambda: _fitted(ESZSL(), _categories()),
     "RankPredictor of a hierarchy": lambda: _fitted(
         RankPredictor(ESZSL(), cluster_hierarchy(DATA.signatures), cv=3)
     ),

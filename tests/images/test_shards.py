@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import tarfile
 
 import numpy as np
@@ -188,6 +189,13 @@ def test_a_shard_that_changes_while_it_is_read(tmp_path, model, shards, monkeypa
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["0.parquet"]
 
 
+def test_a_folder_that_cannot_be_written_is_an_error_at_once(tmp_path, model, shards):
+    (tmp_path / "out").write_text("a file")
+    predictor = BatchPredictor(model, "png", k=1, device="cpu")
+    with pytest.raises(OSError, match="out"):
+        predict_shards(predictor, shards, tmp_path / "out")
+
+
 def test_bad_use(tmp_path, model, shards, images):
     predictor = BatchPredictor(model, "png", k=1, device="cpu")
     (tmp_path / "x").mkdir()
@@ -202,6 +210,9 @@ def test_bad_use(tmp_path, model, shards, images):
         predict_shards(predictor, [tmp_path / "t.parquet"], tmp_path / "out")
     with pytest.raises(ValueError, match=r"2 shards could not be read.*none\.tar.*gone\.tar"):
         predict_shards(predictor, [tmp_path / "none.tar", "gone.tar"], tmp_path / "out")
+    os.mkfifo(tmp_path / "pipe.tar")
+    with pytest.raises(ValueError, match=r"not a regular file.*pipe\.tar"):
+        predict_shards(predictor, [tmp_path / "pipe.tar"], tmp_path / "out")
     # The model of the predictor before is in memory.
     other = tmp_path / "other.zsl"
     other.write_bytes(model.read_bytes())

@@ -210,6 +210,14 @@ def test_images_of_one_class():
         assert done.proportions[own] > 0.9
 
 
+def test_classes_that_span_all_features():
+    """Nothing lies outside the space of the seen classes, neither here nor in the trial."""
+    data = make_zero_shot(n_seen=40, n_unseen=6, n_features=10, random_state=0)
+    adapted = fitted(data).adapt(data.X_test_unseen, accept=True)
+    assert adapted.adaptation_.score_before is not None
+    assert np.isfinite(adapted.decision_function(data.X_test_unseen)).all()
+
+
 def test_adapting_again_begins_anew(model, data):
     X = data.X_test_unseen
     twice = model.adapt(X[:20]).adapt(X)

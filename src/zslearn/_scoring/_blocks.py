@@ -29,6 +29,7 @@ from zslearn._utils._array import (
     Array,
     Floats,
     IdentityCache,
+    RepeatedRows,
     RowChunks,
     block_budget,
     evenly_spaced,
@@ -248,7 +249,7 @@ class PreparedClasses:
         raw *= -2
         raw += squares
         rounding = _ROUNDING * float(xp.finfo(raw.dtype).eps)
-        raw = xp.sqrt(xp.where(raw > rounding * squares, raw, xp.zeros_like(raw)))
+        raw = xp.sqrt(xp.where(raw < rounding * squares, xp.zeros_like(raw), raw))
         raw *= -1
         return raw
 
@@ -338,9 +339,10 @@ class ScoreBounds:
         return factors @ self.coordinates[classes].T
 
 
-# On a device and for arrays from this size on the host, only the latest parameters are prepared.
+# On a device and for arrays from this size on the host, only the latest parameters are prepared; on
+# the host they may be stored in chunks.
 _LARGE_BYTES = 1 << 28
-_small, _large, _on_device = IdentityCache(64), IdentityCache(1), IdentityCache(1)
+_small, _large, _on_device = IdentityCache(64), IdentityCache(4), IdentityCache(1)
 
 
 def prepared_classes(
@@ -499,21 +501,29 @@ class _Plan:
                 f"bias must have one number per class, {n_classes}; got shape {bias.shape}."
             )
         self.n_classes = n_classes if positions is None else len(positions)
+        if isinstance(parameters, RepeatedRows):
+            parameters, positions, bias = self._distinct(parameters, positions, bias)
+            n_classes = len(parameters)
         is_host = isinstance(self.X, np.ndarray)
         n_numbers = math.prod(parameters.shape)
         self.is_single = is_host and parameters.dtype == np.float32 and n_numbers > MAX_DOUBLES
-        is_few = positions is not None and 2 * self.n_classes <= n_classes
         self.chunks: tuple[Any, ...] = (parameters,)
         stored = positions
         if isinstance(parameters, RowChunks):
-            self.chunks, order = parameters.chunks, parameters.order
+            self.chunks, order = parameters.distinct
             stored = order if positions is None else order[positions]
             if not is_host and positions is None:
                 self.chunks, stored = (parameters.whole,), None
+        sizes = [chunk.shape[0] for chunk in self.chunks]
+        # Classes that are stored once have different biases if they are scored apart.
+        is_repeated = stored is not None and np.bincount(stored).max() > 1
+        if is_repeated and positions is None:
+            positions = np.arange(n_classes)
+        is_few = is_repeated or 2 * self.n_classes <= sum(sizes)
         if positions is not None and (is_few or not is_host):
             self.chunks, stored = (_gathered(parameters, positions, self.X),), None
             bias = None if bias is None else bias[positions]
-        sizes = [chunk.shape[0] for chunk in self.chunks]
+            sizes = [self.n_classes]
         self.starts = np.cumsum([0, *sizes])
         if stored is not None:
             self.rank = np.full(sum(sizes), -1)
@@ -523,6 +533,21 @@ class _Plan:
                 bias = np.zeros(sum(sizes), dtype=own.dtype)
                 bias[stored] = own
         self.stored_bias = bias
+
+    @staticmethod
+    def _distinct(
+        parameters: RepeatedRows, positions: NDArray[np.intp] | None, bias: Any
+    ) -> tuple[Array, NDArray[np.intp] | None, Any]:
+        """Stored rows, candidates and bias, if no two candidates share a row."""
+        every = np.arange(len(parameters)) if positions is None else positions
+        stored, rows = parameters.stored, parameters.group[every]
+        if np.bincount(rows).max() > 1:
+            # Classes that are stored once have different biases.
+            stored, rows = take_rows(stored, rows), np.arange(len(rows))
+        if bias is not None:
+            bias, own = np.zeros(len(stored), dtype=bias.dtype), bias[every]
+            bias[rows] = own
+        return stored, None if np.array_equal(rows, np.arange(len(stored))) else rows, bias
 
     def prepared(self, like: Array) -> list[PreparedClasses]:
         """The classes of each chunk, prepared for embedded rows."""

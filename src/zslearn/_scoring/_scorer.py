@@ -6,7 +6,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any, Self
 
 import array_api_compat as compat
 import numpy as np
@@ -19,6 +20,7 @@ from zslearn._scoring._probabilities import softmax
 from zslearn._utils._array import (
     Array,
     Floats,
+    IdentityCache,
     block_budget,
     is_foreign,
     row_blocks,
@@ -149,15 +151,15 @@ class ClassScorer:
         if self.same_as is None:
             return None
         if positions is None and self.bias is None:
-            is_first = self.same_as == np.arange(len(self.same_as))
-            return _Ties(np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[self.same_as])
+            same_as: NDArray[np.intp] = self.same_as
+            ties: _Ties = _latest_ties.get(same_as, "all", lambda: _Ties.of_all(same_as))
+            return ties
         positions = np.arange(len(self.labels)) if positions is None else positions
         keys = self.same_as[positions]
         if self.bias is not None:
             # Identical classes with different biases have different scores.
-            keys = np.unique(
-                np.column_stack([keys, self.bias[positions]]), axis=0, return_inverse=True
-            )[1].ravel()
+            values, which = np.unique(self.bias[positions], return_inverse=True)
+            keys = keys * len(values) + which
         _, first, group = np.unique(keys, return_index=True, return_inverse=True)
         if len(first) == len(positions):
             return None
@@ -290,33 +292,57 @@ class ClassScorer:
                 yield {"X": X, "embed": embed, **options}
 
 
-class _Ties(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class _Ties:
     """Groups of identical candidates."""
 
     representatives: NDArray[np.intp]  # position of the first member of each group
     group: NDArray[np.intp]  # group of each candidate
 
+    @classmethod
+    def of_all(cls, same_as: NDArray[np.intp]) -> Self:
+        """Groups of all classes, given the first class that is identical to each."""
+        is_first = same_as == np.arange(len(same_as))
+        return cls(np.flatnonzero(is_first), (np.cumsum(is_first) - 1)[same_as])
+
+    @cached_property
+    def members(self) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]]:
+        """The candidates of all groups, and where each group begins and how many it has."""
+        sizes = np.bincount(self.group)
+        return np.argsort(self.group, kind="stable"), np.cumsum(sizes) - sizes, sizes
+
     def expanded(self, best: Array, scores: Array, k: int) -> tuple[NDArray[np.intp], Array]:
         """Columns and scores of the `k` best candidates, from the best groups of each row."""
-        groups = to_numpy(best)
+        groups, (members, starts, sizes) = to_numpy(best), self.members
         n_rows = len(groups)
-        members = np.argsort(self.group, kind="stable")
-        sizes = np.bincount(self.group)
-        starts = np.cumsum(sizes) - sizes
-        # A flat list of the members of the groups of all rows, at most k per group.
-        counts = np.minimum(sizes[groups], k)
+        # A flat list of the members of the groups of all rows, k per row.
+        counts = sizes[groups]
         before = np.cumsum(counts, axis=1) - counts
+        counts = np.clip(k - before, 0, counts)
         source = np.repeat(np.arange(groups.size), counts.ravel())
         member = np.arange(len(source)) - np.repeat(
             np.cumsum(counts) - counts.ravel(), counts.ravel()
         )
-        is_best = before.ravel()[source] + member < k
-        source, member = source[is_best], member[is_best]
-        columns = members[starts[groups.ravel()[source]] + member]
+        columns = np.reshape(members[starts[groups.ravel()[source]] + member], (n_rows, k))
+        places = np.reshape(source, (n_rows, k))
+        # The order of the members of different groups with equal scores.
+        values = to_numpy(scores)
+        for row in np.flatnonzero((values[:, 1:] == values[:, :-1]).any(axis=1)):
+            own = [members[starts[g] : starts[g] + min(sizes[g], k)] for g in groups[row]]
+            at = np.repeat(np.arange(len(own)), [len(part) for part in own])
+            every = np.concatenate(own)
+            order = np.lexsort((every, -values[row, at]))[:k]
+            columns[row], places[row] = every[order], row * groups.shape[1] + at[order]
         xp = compat.array_namespace(scores)
-        flat = xp.reshape(scores, (-1,))
-        values = xp.take(flat, xp.asarray(source, device=compat.device(scores)))
-        return columns.reshape(n_rows, k), xp.reshape(values, (n_rows, k))
+        flat, at = (
+            xp.reshape(scores, (-1,)),
+            xp.asarray(places.ravel(), device=compat.device(scores)),
+        )
+        found = xp.take(flat, at)
+        return columns, xp.reshape(found, (n_rows, k))
+
+
+_latest_ties = IdentityCache(8)
 
 
 def row_keys(parameters: Array) -> NDArray[np.uint64]:

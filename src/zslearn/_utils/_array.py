@@ -269,6 +269,20 @@ class RowChunks:
         return self[:]
 
     @property
+    def distinct(self) -> tuple[tuple[Array, ...], NDArray[np.intp]]:
+        """The chunks, in which equal rows are stored once, and the place of each row."""
+        groups = [getattr(chunk, "group", None) for chunk in self.chunks]
+        if all(group is None for group in groups):
+            return self.chunks, self.order
+        chunks: tuple[Any, ...] = tuple(getattr(chunk, "stored", chunk) for chunk in self.chunks)
+        starts = np.cumsum([0, *(len(chunk) for chunk in chunks[:-1])])
+        places = [
+            start + (np.arange(len(chunk)) if group is None else group)
+            for start, chunk, group in zip(starts, chunks, groups, strict=True)
+        ]
+        return chunks, np.concatenate(places)[self.order]
+
+    @property
     def nbytes(self) -> int:
         """Memory of all chunks."""
         return sum(chunk.nbytes for chunk in self.chunks)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import tarfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+from zslearn._utils._files import regular_size
 from zslearn._utils._fit_cache import fingerprint, source_digest
 from zslearn._utils._messages import name_some, plain
 from zslearn._utils._progress import progress_bar
@@ -91,8 +93,8 @@ def predict_shards(
     (150, 3)
     """
     sources, place = [located(shard) for shard in shards], located(folder)
-    stems = [source.stem for source in sources]
-    if twice := sorted({stem for stem in stems if stems.count(stem) > 1}):
+    counts = Counter(source.stem for source in sources)
+    if twice := [stem for stem, count in counts.items() if count > 1]:
         raise ValueError(f"Several shards are named {name_some(twice)}; write them to two folders.")
     if unknown := [str(s) for s in sources if s.suffix not in (".tar", ".parquet")]:
         raise ValueError(f"{plain(unknown[0])}: a shard must be a .tar or a .parquet file.")
@@ -101,38 +103,38 @@ def predict_shards(
     failed: list[Exception] = []
     with progress_bar(progress, len(sources), "shards") as advance:
         for source in sources:
-            try:
-                _predict_shard(predictor, source, place, batch_size, resume)
-            except (OSError, ValueError, KeyError) as error:
-                is_named = str(source) in str(error)
-                text = reason(error) if is_named else f"{plain(source)}: {error.args[0]}"
-                failed.append(ValueError(text))
             advance(1)
+            name = f"{source.stem}.parquet"
+            try:
+                regular_size(source)  # a pipe would be waited for
+                state = file_state(source)
+                key = fingerprint(vars(predictor), str(source), state, source_digest())
+                if resume and n_rows_written(place / name, key) is not None:
+                    continue
+                found = _predicted(predictor, source, batch_size)
+                if file_state(source) != state:
+                    raise ValueError("the file changed while it was being read")
+            except (OSError, ValueError, KeyError) as error:
+                text = error.args[0] if isinstance(error, KeyError) else reason(error)
+                named = text if str(source) in text else f"{plain(source)}: {text}"
+                failed.append(ValueError(named))
+            else:
+                write_parquet(found, place, name, key)
     if failed:
         raise shards_failed(failed, place)
     return place if isinstance(place, Path) else str(folder)
 
 
-def _predict_shard(
-    predictor: BatchPredictor, source: Location, folder: Location, batch_size: int, resume: bool
-) -> None:
-    """Write the predictions of one shard, unless they are there."""
-    name, state = f"{source.stem}.parquet", file_state(source)
-    key = fingerprint(vars(predictor), str(source), state, source_digest())
-    if resume and n_rows_written(folder / name, key) is not None:
-        return
+def _predicted(predictor: BatchPredictor, source: Location, batch_size: int) -> pd.DataFrame:
+    """The predictions of one shard."""
     read = _read_archive if source.suffix == ".tar" else _read_table
-    parts = [predictor(batch) for batch in read(source, predictor, batch_size)]
-    if file_state(source) != state:
-        raise ValueError(f"{source}: the file changed while it was being read.")
+    parts = [pd.DataFrame(predictor(batch)) for batch in read(source, predictor, batch_size)]
     if not parts:
-        raise ValueError(f"{source}: the shard is empty.")
-    whole = pd.concat([pd.DataFrame(part) for part in parts], ignore_index=True)
+        raise ValueError("the shard is empty")
     # Labels have the same type in every shard, even in one whose images are all unreadable.
     kind = {"string": "string", "long": "Int64"}[predictor._label_type]
-    ranks = range(1, predictor.k + 1)
-    whole = whole.astype({f"label_{rank}": kind for rank in ranks})
-    write_parquet(whole, folder, name, key)
+    labels = {f"label_{rank + 1}": kind for rank in range(predictor.k)}
+    return pd.concat(parts, ignore_index=True).astype(labels)
 
 
 def _read_table(

@@ -302,8 +302,8 @@ class TrialImages:
         )
         fold = fold.calibrated(own_directions(points), mean_error_weight)[0]
         rows = fold.unlabelled_rows(self.z.astype(np.float64), len(held_out))
-        outside = rows[:, axes.shape[1] :]
-        outside -= (outside @ axes) @ axes.T
+        if (outside := rows[:, axes.shape[1] :]).size:
+            outside -= (outside @ axes) @ axes.T
         return Fold(fold, rows, self.y, held_out, trained)
 
 
