@@ -105,6 +105,20 @@ def test_protocols_are_compared_with_one_grid(monkeypatch):
     assert last.split("; ")[2:4] == ["64.0", "63.0"]
 
 
+def test_the_table_of_test_selection_by_hand(monkeypatch):
+    monkeypatch.syspath_prepend(DOCS)
+    tables = importlib.import_module("test_selection_table")
+    rows = [("ESZSL", 50.0, 51.0, 53.0), ("ESZSL", 50.0, 52.0, 54.5), ("CMT*", 40.0, 50.0, 52.0)]
+    found = pd.DataFrame(rows, columns=["method", *tables.CHOICES])
+    found = found.assign(data="CUB", metric="harmonic", inflation=found["test"] - found["held_out"])
+    head, first, second = tables.by_method(found)
+    assert head.count(";") == first.count(";")
+    assert first == "CUB; ESZSL; H; 50.0; 51.5; 53.8; **2.2 ± 0.4**; 2"
+    assert second == r"CUB; CMT\*; H; 40.0; 50.0; 52.0; 2.0; 1"
+    _, means = tables.of_data(found)
+    assert means == "CUB; H; –; 2.1; 1.00; 2"
+
+
 def test_the_index_for_language_models_names_every_page():
     text = (DOCS / "llms.txt").read_text(encoding="utf-8")
     pages = {

@@ -10,6 +10,8 @@ from scipy.special import logsumexp
 from sklearn.neighbors import NearestCentroid
 from sklearn.preprocessing import normalize
 
+from zslearn.model_selection import GeneralizedClassKFold, TuningOptions
+from zslearn.model_selection._tuning import tune_generator
 from zslearn.networks import GaussianGenerator, GeneratedFeatures
 from zslearn.solvers import softmax_path
 
@@ -190,3 +192,12 @@ def test_adding_classes_trains_no_generator(problem):
     assert CountedGenerator.n_fits == 1
     assert model.generator_ is fitted
     assert set(late) <= set(model.unseen_classes_)
+
+
+def test_held_out_classes_choose_the_weights_of_generated_features(problem):
+    options = TuningOptions("gzsl", "quick", GeneralizedClassKFold(2, random_state=0))
+    search = tune_generator(GeneratedFeatures(GaussianGenerator()), problem, options)
+    scores, balanced = (search.cv_results_[name] for name in ("mean_test_ausuc", "param_balanced"))
+    of_each = [scores[balanced == choice].tolist() for choice in (False, True)]
+    assert of_each[0] != of_each[1]
+    assert search.best_params_["balanced"] == balanced[scores.argmax()]
