@@ -27,6 +27,7 @@ import unicodedata
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import resvg_py
 
 from zslearn.baselines import ESZSL
@@ -144,6 +145,21 @@ data = load_table(
     name="emoji",
 )
 print(data)
+
+# %%
+# ``zslearn bench emoji`` reads the same data from a folder.
+
+folder = Path("emoji")
+folder.mkdir(exist_ok=True)
+parts = {
+    "train": (data.X_train, data.y_train),
+    "test_seen": (data.X_test_seen, data.y_test_seen),
+    "test_unseen": (data.X_test_unseen, data.y_test_unseen),
+}
+np.savez(folder / "features.npz", X=np.concatenate([X for X, _ in parts.values()]))
+rows = [(label, part) for part, (_, y) in parts.items() for label in y]
+pd.DataFrame(rows, columns=["label", "part"]).to_csv(folder / "labels.csv", index=False)
+data.signatures.rename_axis("label").to_csv(folder / "signatures.csv")
 
 # %%
 # Train the model
