@@ -21,7 +21,12 @@ from _common import Report, interleaved
 
 from zslearn.baselines import ESZSL
 from zslearn.calibration import CalibratedStacking, RankPredictor
-from zslearn.signatures import classes_by_node, taxonomy_hierarchy, taxonomy_signatures
+from zslearn.signatures import (
+    classes_by_node,
+    taxonomy_hierarchy,
+    taxonomy_signatures,
+)
+from zslearn.synthesis import EXEM
 
 RANKS = ["kingdom", "phylum", "class", "order", "family", "genus"]
 N_SEEN, PER_CLASS, N_FEATURES = 1000, 4, 512
@@ -140,6 +145,51 @@ def measure_sums(report: Report, model: ESZSL, rows: np.ndarray) -> None:
         )
 
 
+def measure_exact(report: Report, X: np.ndarray, y: np.ndarray, ranks: pd.DataFrame) -> None:
+    """Best classes among exemplars of a million classes, beside the exact index of FAISS."""
+    import faiss
+
+    faiss.omp_set_num_threads(1)
+    is_seen = ranks.index.isin(np.unique(y))
+    ranks = pd.concat([ranks[is_seen], ranks[~is_seen]])[:1_000_000]
+    model = EXEM(tol=0.1)
+    of_ranks = taxonomy_signatures(ranks, categorical=True)
+    measured(report, "fit EXEM", lambda: model.fit(X, y, signatures=of_ranks), classes=len(ranks))
+    scorer = model.class_scorer_
+    head = np.asarray(scorer.parameters, dtype=np.float32)
+    index = faiss.IndexFlatL2(head.shape[1])
+    index.add(head)
+    more = {"head_mb": scorer.parameters.nbytes / 1e6, "dense_mb": head.nbytes / 1e6}
+    report.add(work="head of EXEM", **more)
+    label = ranks.index[(~ranks.index.isin(y)).argmax()]
+    one = taxonomy_signatures(ranks.loc[[label]], categorical=True)
+    del head
+    for n_rows in (1, 1024):
+        rows = X[:n_rows]
+        embedded = np.asarray(scorer.embedding(rows), dtype=np.float32)
+        labels, scores = model.predict_top_k(rows, 5)
+        calls = {
+            "ours": lambda rows=rows: model.predict_top_k(rows, 5),
+            "faiss": lambda e=embedded: index.search(e, 5),
+        }
+        cost = interleaved(calls, 3 if n_rows == 1 else 1)
+        squares, places = index.search(embedded, 5)
+        report.add(
+            work=f"top 5 of exemplars, rows: {n_rows}",
+            seconds=cost["ours"],
+            ratio_faiss=cost["ours"] / cost["faiss"],
+            same=float((scorer.labels[places] == labels).mean()),
+            difference=float(np.abs(np.sqrt(np.maximum(squares, 0)) + scores).max()),
+        )
+    model.remove_classes([label]).add_classes(one)  # hashes are computed once
+    for work, function in (
+        ("remove one class", lambda: model.remove_classes([label])),
+        ("add one class", lambda: model.add_classes(one)),
+        ("first top 5 after a change", lambda: model.predict_top_k(X[:1], 5)),
+    ):
+        measured(report, work, function)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="every twentieth taxon")
@@ -183,6 +233,8 @@ def main() -> None:
     for n_rows in (1, 64):
         few = rows[:n_rows]
         measured(report, f"ranks, rows: {n_rows}", lambda few=few: by_rank.predict_rank(few), 3)
+    if find_spec("faiss"):
+        measure_exact(report, X, y, ranks)
     worst = max(difference_to_sums(by_rank, rows[[i]], ranks) for i in range(4))
     report.add(work="ranks against sums of predict_proba", difference=worst)
     report.save()

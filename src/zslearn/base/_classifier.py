@@ -34,6 +34,7 @@ from zslearn._utils._array import (
 from zslearn._utils._docstrings import inherit_docs
 from zslearn._utils._fit_cache import fingerprint
 from zslearn._utils._messages import name_some, warn_once
+from zslearn._utils._processes import blas_threads, in_threads
 from zslearn._utils._saved import Saved, saved_part, saves
 from zslearn._utils._validation import checks_parameters
 from zslearn.base._class_statistics import weighted_samples
@@ -647,16 +648,24 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         if len(rows) == 1 or not self.synthesizes_independently:
             made = self._synthesize_finite(self._normalized(table), table.labels)
             return _in_head_dtype(made, n_classes)
-        out: Array = None
-        for block in rows:
+
+        def synthesized(block: slice) -> Array:
             part = table.subset(block)
             made = self._synthesize_finite(self._normalized(part), part.labels)
-            made = _in_head_dtype(made, n_classes)
-            if out is None:
-                xp = compat.array_namespace(made)
-                shape = (n_classes, *made.shape[1:])
-                out = xp.empty(shape, dtype=made.dtype, device=compat.device(made))
-            out[block] = made
+            return _in_head_dtype(made, n_classes)
+
+        made, others = synthesized(rows[0]), rows[1:]
+        xp, shape = compat.array_namespace(made), (n_classes, *made.shape[1:])
+        out = xp.empty(shape, dtype=made.dtype, device=compat.device(made))
+        out[rows[0]] = made
+
+        def fill(blocks: Sequence[slice]) -> None:
+            for block in blocks:
+                out[block] = synthesized(block)
+
+        # Most of the time goes into functions of NumPy that use one thread.
+        threads = min(blas_threads(), len(others)) if isinstance(out, np.ndarray) else 1
+        in_threads(fill, [others[start::threads] for start in range(threads)])
         return out
 
     def _check_loaded(self) -> None:
