@@ -659,13 +659,12 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         out = xp.empty(shape, dtype=made.dtype, device=compat.device(made))
         out[rows[0]] = made
 
-        def fill(blocks: Sequence[slice]) -> None:
-            for block in blocks:
-                out[block] = synthesized(block)
+        def fill(block: slice) -> None:
+            out[block] = synthesized(block)
 
         # Most of the time goes into functions of NumPy that use one thread.
         threads = min(blas_threads(), len(others)) if isinstance(out, np.ndarray) else 1
-        in_threads(fill, [others[start::threads] for start in range(threads)])
+        in_threads(fill, others, threads)
         return out
 
     def _check_loaded(self) -> None:
