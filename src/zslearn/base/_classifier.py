@@ -115,6 +115,12 @@ class _Described:
             return self.chunks[0].parameters
         return RowChunks(_arrays(self.chunks), self.tables.order)
 
+    @property
+    def group(self) -> NDArray[np.intp] | None:
+        """The row of each class in the stored parameters, if some share one."""
+        found: NDArray[np.intp] | None = getattr(self.parameters, "group", None)
+        return found
+
     @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
         """For each class the first class with identical parameters; None if all differ."""
@@ -162,7 +168,7 @@ class _Described:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         group = state.get("group")
-        if group is not None and not np.max(group, initial=-1) < len(state["parameters"]):
+        if group is not None and not np.max(group) < len(state["parameters"]):
             raise ValueError("classes refer to parameters that are not stored")
         self.__init__(**state)  # type: ignore[misc]
 
