@@ -510,6 +510,21 @@ def test_classes_of_equal_ranks_share_parameters():
     np.testing.assert_allclose(*scores, rtol=0, atol=1e-9 * np.abs(scores[1]).max())
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
+def test_added_classes_of_equal_ranks_share_parameters():
+    ranks, X, y, means = _species()
+    model = ESZSL().fit(X, y, signatures=taxonomy_signatures(ranks, categorical=True))
+    before = model.class_scorer_.parameters
+    new = ranks.loc[np.repeat(np.setdiff1d(ranks.index, y)[:2], 10)]
+    new.index = [f"new {i:02}" for i in range(20)]
+    model.add_classes(taxonomy_signatures(new, categorical=True))
+    after = model.class_scorer_.parameters
+    assert len(after) == len(before) + 20
+    assert after.nbytes <= before.nbytes + 2 * before.stored[:1].nbytes
+    scores = model.decision_function(means, classes=new.index)
+    np.testing.assert_array_equal(scores, np.repeat(scores[:, ::10], 10, axis=1))
+
+
 def test_many_cells_become_categories(monkeypatch):
     assert taxonomy_signatures(BIRDS).views["genus"].shape == (5, 3)
     monkeypatch.setattr("zslearn.signatures._hierarchy._MAX_COLUMN_CELLS", 10)

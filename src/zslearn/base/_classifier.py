@@ -147,9 +147,11 @@ class _Described:
         """Describe further classes, or replace described ones."""
         known = self.tables.find(new.labels)
         tables = self.tables.without(known[known >= 0]).added(new)
-        xp, dtype = compat.array_namespace(parameters), self.chunks[0].parameters.dtype
-        if compat.is_numpy_array(parameters):
-            parameters = xp.astype(parameters, dtype, copy=False)
+        dtype, group = self.chunks[0].parameters.dtype, getattr(parameters, "group", None)
+        stored = parameters if group is None else parameters.stored
+        if isinstance(stored, np.ndarray):
+            stored = stored.astype(dtype, copy=False)
+        parameters = stored if group is None else RepeatedRows(stored, group)
         return self._of(tables, (*self.chunks, _Chunk(parameters)))
 
     def without(self, labels: NDArray[Any]) -> Self:
@@ -707,8 +709,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
             return
         self._check_views(new)
         described.tables.warn_equal_signatures(new)
-        added = self._synthesize_finite(self._normalized(new), new.labels)
-        self._described = described.with_classes(new, added)
+        self._described = described.with_classes(new, self._synthesize_table(new))
 
     def _synthesize_finite(self, signatures: Any, labels: NDArray[Any]) -> Array:
         """Parameters of classes; NaN and infinity are refused."""
