@@ -286,7 +286,8 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     #: objects share embedded rows. None disables sharing.
     embedding_attributes: tuple[str, ...] | None = None
     #: Whether `synthesize` builds each class from its own signature alone; then `add_classes`
-    #: synthesizes only the new classes, and a search only those that it scores.
+    #: synthesizes only the new classes, and a search only those that it scores. Many classes are
+    #: synthesized in blocks, in several threads, and classes of equal categories only once.
     synthesizes_independently: bool = False
     #: Grids by name ("paper" and "fast"): values of hyper-parameters, or a list of such mappings.
     #: The first hyper-parameter varies slowest; a search prefers the first of equal settings.
@@ -417,7 +418,8 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         signatures : DataFrame, mapping or MultiSignatures
             Signatures of classes that are not in `classes_`, with the attributes given to `fit`.
             Named columns may come in any order. A mapping may also map each label to a mapping from
-            attribute to value; with several views the attributes are named "view: attribute".
+            attribute to value; with several views the attributes are named "view: attribute". The
+            value of a category is its name.
         like : label, optional
             A described class that provides the values of attributes that are not named.
 
