@@ -181,6 +181,36 @@ def test_a_part_that_fails_leaves_nothing(folder, model, monkeypatch):
     assert names(folder) == ["other"]
 
 
+def test_file_systems_without_transactions(model, tmp_path, monkeypatch):
+    """Those of Arrow, such as HDFS."""
+    wrapper = pytest.importorskip("fsspec.implementations.arrow").ArrowFSWrapper
+    local = pytest.importorskip("pyarrow.fs").LocalFileSystem
+
+    class Wrapped(wrapper):
+        protocol = "wrapped"
+
+        def __init__(self, **options):
+            super().__init__(local(), **options)
+
+    monkeypatch.setitem(sys.modules["fsspec.registry"]._registry, "wrapped", Wrapped)
+    (tmp_path / "out").mkdir()
+    out = f"wrapped://{tmp_path}/out"
+    write_top_k(model, X, out, k=2)
+    check(out, model)
+
+    def write_half(table, file):
+        file.write(b"PAR1")
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pa.parquet, "write_table", write_half)
+        with pytest.raises(OSError, match="no space left"):
+            write_top_k(model, X, out, k=1)
+    assert names(out) == []
+    write_top_k(model, X, out, k=2)
+    check(out, model)
+
+
 def test_a_shard_that_changes_does_not_stop_the_others(folder, model):
     put_shards(f"{folder}/in")
     blocks = FeatureBlocks.open(f"{folder}/in", **SMALL)

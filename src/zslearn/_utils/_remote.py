@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -124,9 +125,24 @@ class RemotePath:
         then nobody sees it, so that it counts as a file that is renamed.
         """
         with self.accessed():
-            fs = self._own_fs
-            with fs.transaction, fs.open(f"{self._path}/{name}", "wb") as file:
-                yield file
+            fs, target = self._own_fs, f"{self._path}/{name}"
+            arrow = import_optional("fsspec.implementations.arrow", "Writing")
+            if not isinstance(fs, arrow.ArrowFSWrapper):
+                with fs.transaction, fs.open(target, "wb") as file:
+                    yield file
+                return
+            # Arrow's file systems, such as HDFS, have no transactions.
+            temporary = f"{self._path}/.{name}.{secrets.token_hex(4)}.tmp"
+            try:
+                with fs.open(temporary, "wb") as file:
+                    yield file
+            except BaseException:
+                with suppress(Exception):
+                    fs.rm_file(temporary)
+                raise
+            with suppress(FileNotFoundError):
+                fs.rm_file(target)
+            fs.mv(temporary, target)
 
     @cached_property
     def _own_fs(self) -> Any:
