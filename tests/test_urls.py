@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 from zslearn import BatchPredictor, save
+from zslearn._utils._reading import limit_reading
 from zslearn.baselines import ESZSL
 from zslearn.datasets import FeatureBlocks, make_zero_shot
 from zslearn.experiments import write_top_k
@@ -180,6 +181,36 @@ def test_a_part_that_fails_leaves_nothing(folder, model, monkeypatch):
     assert names(folder) == ["other"]
 
 
+def test_file_systems_without_transactions(model, tmp_path, monkeypatch):
+    """Those of Arrow, such as HDFS."""
+    wrapper = pytest.importorskip("fsspec.implementations.arrow").ArrowFSWrapper
+    local = pytest.importorskip("pyarrow.fs").LocalFileSystem
+
+    class Wrapped(wrapper):
+        protocol = "wrapped"
+
+        def __init__(self, **options):
+            super().__init__(local(), **options)
+
+    monkeypatch.setitem(sys.modules["fsspec.registry"]._registry, "wrapped", Wrapped)
+    (tmp_path / "out").mkdir()
+    out = f"wrapped://{tmp_path}/out"
+    write_top_k(model, X, out, k=2)
+    check(out, model)
+
+    def write_half(table, file):
+        file.write(b"PAR1")
+        raise OSError("no space left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(pa.parquet, "write_table", write_half)
+        with pytest.raises(OSError, match="no space left"):
+            write_top_k(model, X, out, k=1)
+    assert names(out) == []
+    write_top_k(model, X, out, k=2)
+    check(out, model)
+
+
 def test_a_shard_that_changes_does_not_stop_the_others(folder, model):
     put_shards(f"{folder}/in")
     blocks = FeatureBlocks.open(f"{folder}/in", **SMALL)
@@ -245,10 +276,101 @@ def test_shards_and_a_model_at_urls(folder, model):
     assert predict_shards(predictor, shards, f"{folder}/out") == f"{folder}/out"
 
 
-def test_passwords_are_not_shown():
+@pytest.mark.parametrize("reader", [FeatureBlocks.open, BatchPredictor])
+def test_passwords_are_not_shown(reader):
     with pytest.raises(OSError, match="nothing://x/a.npy") as error:
-        FeatureBlocks.open("nothing://user:secret@x/a.npy")
+        reader("nothing://user:secret@x/a.npy")
     assert "secret" not in str(error.value)
+
+
+def test_a_signed_request(monkeypatch):
+    class Server(type(fsspec.filesystem("memory"))):
+        protocol = "https"
+
+        @classmethod
+        def _strip_protocol(cls, path):
+            return path
+
+        def info(self, path, **kwargs):
+            if "none" in path:
+                raise PermissionError(f"403, url={path!r}")
+            return {"name": path, "size": len(content), "type": "file"}
+
+        def _open(self, path, mode="rb", **kwargs):
+            return io.BytesIO(content)
+
+        def isdir(self, path):
+            return False
+
+    content = npy(X)
+    monkeypatch.setitem(sys.modules["fsspec.registry"]._registry, "https", Server)
+    blocks = FeatureBlocks.open("https://host/x.npy?name=a/b&sig=secret")
+    assert np.array_equal(np.concatenate([rows for rows, _ in blocks]), X)
+    with pytest.raises(OSError, match="https://host/none.npy") as error:
+        FeatureBlocks.open("https://host/none.npy?name=a/b&sig=secret")
+    assert "secret" not in str(error.value)
+
+
+def test_files_of_this_machine_have_urls(tmp_path, model):
+    """They are written where they belong, also if the folder of temporary files is on a disk."""
+    folder = tmp_path / "a b#c%20"
+    found = write_top_k(model, X, f"file://{folder}/", k=2)
+    assert found == folder
+    labels, _ = model.predict_top_k(X, 2)
+    assert pd.read_parquet(folder)["label_2"].tolist() == labels[:, 1].tolist()
+    assert FeatureBlocks.open(put_local(tmp_path / "x y.npy")).shape == X.shape
+
+
+def put_local(path):
+    path.write_bytes(npy(X))
+    return f"file://{path}"
+
+
+def test_roots_and_paths_that_were_urls(tmp_path, model, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = names("memory://")
+    write_top_k(model, X, "memory://", k=2)
+    assert set(names("memory://")) - set(before) == {f"part-{0:012}.parquet"}
+    fsspec.filesystem("memory").rm(f"/part-{0:012}.parquet")
+    with pytest.raises(ValueError, match="pass a URL as text"):
+        write_top_k(model, X, Path("s3://bucket/x"), k=2)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_memory_limit_holds_at_urls(folder):
+    put(f"{folder}/a.parquet", parquet(X))
+    with limit_reading(100), pytest.raises(ValueError, match="more than the 100 bytes"):
+        FeatureBlocks.open(folder)
+
+
+def test_an_empty_object_may_stand_for_a_folder(folder, monkeypatch):
+    put_shards(folder)
+    fs, path = fsspec.core.url_to_fs(folder)
+    listed = [f"{path}/", *fs.ls(path, detail=False)]
+    monkeypatch.setattr(type(fs), "ls", lambda *args, **kwargs: listed)
+    assert FeatureBlocks.open(folder).shape == X.shape
+
+
+def test_parts_that_cannot_be_read_now_are_kept(model, monkeypatch):
+    out = "memory://tests/kept"
+    write_top_k(model, X, out, k=2)
+
+    def refused(self, path, mode="rb", **kwargs):
+        raise TimeoutError("slow")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(fsspec.filesystem("memory")), "_open", refused)
+        with pytest.raises(OSError, match="cannot be accessed .*slow"):
+            write_top_k(model, X, out, k=2)
+    check(out, model)
+
+
+def test_no_table_of_others_is_removed(model, tmp_path):
+    other = tmp_path / f"part-{0:012}.parquet"
+    pd.DataFrame({"x": [1]}).to_parquet(other)
+    with pytest.raises(FileExistsError, match="choose another folder"):
+        write_top_k(model, X, tmp_path, k=2, resume=False)
+    assert pd.read_parquet(other)["x"].tolist() == [1]
 
 
 def test_a_url_that_cannot_be_reached(folder):

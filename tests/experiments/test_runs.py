@@ -31,7 +31,8 @@ from zslearn.experiments import (
     write_record,
     write_report,
 )
-from zslearn.experiments._records import read_record, slug
+from zslearn.experiments._records import read_record, selection_file, slug
+from zslearn.experiments._report._build import inflation_of
 from zslearn.experiments._runs import draw_unseen
 from zslearn.experiments.analyses._run import analyze
 from zslearn.metrics import ausuc
@@ -538,6 +539,23 @@ def test_the_report_shows_inflation_apart(inflated, tmp_path):
     found = read_test_selection(folder)
     assert shown["test"].tolist() == pytest.approx(found["test"].tolist())
     assert sorted(shown["metric"]) == 2 * ["AUSUC"] + 2 * ["H"] + 2 * ["accuracy"]
+
+
+def test_inflation_of_earlier_runs_is_passed_over(inflated, tmp_path):
+    paths = inflated[2]
+    for path in (paths[0], selection_file(paths[0])):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    assert len(read_test_selection(tmp_path)) == 1
+    later = json.loads(paths[0].read_text()) | {"key": "of later code"}
+    write_record(later, tmp_path / paths[0].name)
+    with pytest.warns(UserWarning, match="repeat it with --inflation"):
+        assert read_test_selection(tmp_path).empty
+
+
+def test_inflation_of_several_subsets_is_not_averaged(inflated):
+    found = read_test_selection(inflated[1]).query("method == 'ESZSL' and setting == 'zsl'")
+    several = pd.concat([found.assign(subset=taxon) for taxon in ("Aves", "Mammalia")])
+    assert [row["where"] for row in inflation_of(several)] == ["Aves", "Mammalia"]
 
 
 def test_bench_prints_inflation_apart_from_the_results(inflated, tmp_path, monkeypatch, capsys):

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from dying import DyingPredictor
-from zslearn import EXEM, BatchPredictor, save
+from zslearn import EXEM, BatchPredictor, load, save
 from zslearn.base import InputWarning
 from zslearn.datasets import make_zero_shot
 from zslearn.model_selection import TableClassifier
@@ -156,14 +156,27 @@ def test_vectors_need_no_network(tmp_path, model, X):
         predictor({"features": [b"image"]})
 
 
-def test_a_model_at_a_url(path, model, X):
+def test_a_model_at_a_url(path, tmp_path, model, X):
     fsspec = pytest.importorskip("fsspec")
     with fsspec.open("memory://models/model.zsl", "wb") as file:
         file.write(path.read_bytes())
     found = BatchPredictor("memory://models/model.zsl", k=2)({"features": X})
     assert found["label_1"].tolist() == model.predict(X).tolist()
-    with pytest.raises(FileNotFoundError, match="memory://models/none.zsl cannot be read"):
+    with pytest.raises(FileNotFoundError, match="No such file.*memory://models/none.zsl"):
         BatchPredictor("memory://models/none.zsl")
+    # The next model at the URL is another one.
+    other = load(path)
+    save(other.remove_classes(other.unseen_classes_), tmp_path / "model.zsl")
+    with fsspec.open("memory://models/model.zsl", "wb") as file:
+        file.write((tmp_path / "model.zsl").read_bytes())
+    with pytest.raises(ValueError, match=f"the number of classes, {len(other.classes_)}; got 12"):
+        BatchPredictor("memory://models/model.zsl", k=12)
+
+
+def test_kept_bytes_are_whole(path, X):
+    contents = [b"a\0", b"\0\0", *[b"long"] * (len(X) - 2)]
+    found = BatchPredictor(path, k=1, keep=["id"])({"id": contents, "features": X})
+    assert found["id"].tolist() == contents
 
 
 def test_bad_use(path, X, tmp_path, model):

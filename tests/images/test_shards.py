@@ -16,7 +16,8 @@ from zslearn.images import load_backbone, predict_shards, read_image
 
 pytest.importorskip("torch")
 pytest.importorskip("PIL")
-pytest.importorskip("pyarrow.parquet")
+pa = pytest.importorskip("pyarrow")
+parquet = pytest.importorskip("pyarrow.parquet")
 pytestmark = pytest.mark.usefixtures("timm")
 
 SHARDS = 3
@@ -131,6 +132,48 @@ def test_images_of_several_endings_and_without_one(tmp_path, model, images):
         found = pd.read_parquet(predict_shards(predictor, [shard], tmp_path / "out"))
         assert found["__key__"].tolist() == ["a", "d/a", "e", "f", "g"]
         assert found["label_1"].notna().tolist() == [bool(flag) for flag in labelled]
+
+
+def test_hidden_files_and_files_that_occur_twice(tmp_path, model, images):
+    one, other, *_ = images.values()
+    files = {"._a.png": b"", "a.png": one, "a.jpg": other, "d/._b.jpg": b"", "d/b.jpg": one}
+    shard = archive(tmp_path / "x.tar", files)
+    predictor = BatchPredictor(model, "jpg;png", k=1, keep=["__key__"], device="cpu")
+    found = pd.read_parquet(predict_shards(predictor, [shard], tmp_path / "out"))
+    # The first ending of the column counts.
+    alone = BatchPredictor(model, "png", k=1, keep=["__key__"], device="cpu")
+    check(found, predicted(alone, {"a": other, "d/b": one}))
+    with tarfile.open(shard, "a") as tar:
+        member = tarfile.TarInfo("d/b.jpg")
+        tar.addfile(member)
+    with pytest.raises(ValueError, match=r"it has 'd/b.jpg' twice"):
+        predict_shards(predictor, [shard], tmp_path / "out")
+
+
+def test_no_table_of_others_is_replaced(tmp_path, model, images, shards):
+    table = pd.DataFrame({"__key__": list(images), "png": list(images.values())})
+    table.to_parquet(tmp_path / "0.parquet")
+    before = (tmp_path / "0.parquet").read_bytes()
+    predictor = BatchPredictor(model, "png", k=1, device="cpu")
+    # A shard itself, and what another program wrote beside one.
+    for shard in (tmp_path / "0.parquet", shards[0]):
+        for resume in (True, False):
+            with pytest.raises(FileExistsError, match=r"0\.parquet .*choose another folder"):
+                predict_shards(predictor, [shard], tmp_path, resume=resume)
+    assert (tmp_path / "0.parquet").read_bytes() == before
+
+
+def test_kept_columns_have_the_types_of_the_table(tmp_path, model, images):
+    content = next(iter(images.values()))
+    ids = [2**60 + 1, None, 3]
+    columns = {"id": ids, "name": [None] * 3, "png": [content] * 3}
+    types = {"id": pa.int64(), "name": pa.string(), "png": pa.binary()}
+    parquet.write_table(pa.table(columns, pa.schema(types)), tmp_path / "a.parquet")
+    predictor = BatchPredictor(model, "png", k=1, keep=["id", "name"], device="cpu")
+    out = predict_shards(predictor, [tmp_path / "a.parquet"], tmp_path / "out", batch_size=2)
+    found = parquet.read_table(out / "a.parquet")
+    assert found["id"].to_pylist() == ids
+    assert found.schema.field("name").type == pa.string()
 
 
 def test_a_shard_without_readable_images_has_the_types_of_others(tmp_path, model, images):

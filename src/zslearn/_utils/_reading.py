@@ -129,7 +129,14 @@ def _amount(n_bytes: int) -> str:
 
 def reason(error: Exception) -> str:
     """The first line of another library's error message, shortened."""
-    return plain(str(error).partition("\n")[0].rstrip("."), 300) or type(error).__name__
+    text = without_secrets(str(error).partition("\n")[0].rstrip("."))
+    return plain(text, 300) or type(error).__name__
+
+
+def without_secrets(text: str) -> str:
+    """The text with its URLs without passwords and the signatures of requests."""
+    text = re.sub(r"(?<=//)[^/\s]*@", "", text)
+    return re.sub(r"(https?://[^\s?'\"]*)\?[^\s'\"]*", r"\1?…", text)
 
 
 @contextmanager

@@ -10,11 +10,13 @@ import errno
 import hashlib
 import os
 import re
+import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import pandas as pd
@@ -22,7 +24,7 @@ import pandas as pd
 from zslearn._utils._files import atomic_write
 from zslearn._utils._messages import plain
 from zslearn._utils._optional import import_optional
-from zslearn._utils._reading import Budget, reading, reason
+from zslearn._utils._reading import Budget, reading, reason, without_secrets
 
 # What file systems call the version of a file, the most reliable first.
 _VERSIONS = (
@@ -47,40 +49,47 @@ class RemotePath:
     """A file or folder at a URL, with the methods of Path that readers and writers use."""
 
     def __init__(self, url: str) -> None:
-        self.url = url.rstrip("/")
+        url = url.rstrip("/")
+        self.url = f"{url}//" if url.endswith(":") else url  # the root, such as memory://
         fsspec = import_optional("fsspec", f"Opening {plain(self)}")
-        with self._accessed():
+        with self.accessed():
             self._fs, self._path = fsspec.core.url_to_fs(self.url)
+
+    @property
+    def _pure_path(self) -> PurePosixPath:
+        """The path without the query of a request."""
+        is_request = re.match("https?://", self._path) is not None
+        return PurePosixPath(self._path.partition("?")[0] if is_request else self._path)
 
     @property
     def name(self) -> str:
         """The last part of the URL."""
-        return PurePosixPath(self._path).name
+        return self._pure_path.name
 
     @property
     def stem(self) -> str:
         """The name without its suffix."""
-        return PurePosixPath(self._path).stem
+        return self._pure_path.stem
 
     @property
     def suffix(self) -> str:
         """The ending of the name."""
-        return PurePosixPath(self._path).suffix
+        return self._pure_path.suffix
 
     def __str__(self) -> str:
-        return re.sub("//[^/]*@", "//", self.url)  # without a password
+        return without_secrets(self.url)
 
     def __truediv__(self, name: str) -> RemotePath:
         return RemotePath(f"{self.url}/{name}")
 
     def open(self, mode: str = "rb") -> Any:
         """Open the file for reading."""
-        with self._accessed():
+        with self.accessed():
             return self._fs.open(self._path, mode)
 
     def stat(self) -> _Status:
         """Kind, size and version of what is there now."""
-        with self._accessed():
+        with self.accessed():
             self._fs.invalidate_cache(self._path)
             about = self._fs.info(self._path)
         version = next((about[name] for name in _VERSIONS if about.get(name) is not None), "")
@@ -90,19 +99,21 @@ class RemotePath:
 
     def is_dir(self) -> bool:
         """Whether there are files below this URL."""
-        with self._accessed():
+        with self.accessed():
             return bool(self._fs.isdir(self._path))
 
     def iterdir(self) -> Iterator[RemotePath]:
         """The files and folders in a folder; none if there is no folder."""
-        with self._accessed(), suppress(FileNotFoundError):
+        with self.accessed(), suppress(FileNotFoundError):
             self._fs.invalidate_cache(self._path)
             names = self._fs.ls(self._path, detail=False)
-            yield from (self / PurePosixPath(name).name for name in names)
+            # Object stores may list an empty object that stands for the folder itself.
+            inside = [name for name in names if name.rstrip("/") != self._path]
+            yield from (self / PurePosixPath(name).name for name in inside)
 
     def unlink(self) -> None:
         """Remove the file."""
-        with self._accessed():
+        with self.accessed():
             self._fs.rm_file(self._path)
 
     @contextmanager
@@ -113,10 +124,25 @@ class RemotePath:
         where renaming is copying, get an upload that is completed at the end or abandoned: until
         then nobody sees it, so that it counts as a file that is renamed.
         """
-        with self._accessed():
-            fs = self._own_fs
-            with fs.transaction, fs.open(f"{self._path}/{name}", "wb") as file:
-                yield file
+        with self.accessed():
+            fs, target = self._own_fs, f"{self._path}/{name}"
+            arrow = import_optional("fsspec.implementations.arrow", "Writing")
+            if not isinstance(fs, arrow.ArrowFSWrapper):
+                with fs.transaction, fs.open(target, "wb") as file:
+                    yield file
+                return
+            # Arrow's file systems, such as HDFS, have no transactions.
+            temporary = f"{self._path}/.{name}.{secrets.token_hex(4)}.tmp"
+            try:
+                with fs.open(temporary, "wb") as file:
+                    yield file
+            except BaseException:
+                with suppress(Exception):
+                    fs.rm_file(temporary)
+                raise
+            with suppress(FileNotFoundError):
+                fs.rm_file(target)
+            fs.mv(temporary, target)
 
     @cached_property
     def _own_fs(self) -> Any:
@@ -129,7 +155,7 @@ class RemotePath:
         return fs
 
     @contextmanager
-    def _accessed(self) -> Iterator[None]:
+    def accessed(self) -> Iterator[None]:
         """Name the URL in the errors of file systems, which are of any type."""
         try:
             yield
@@ -146,7 +172,17 @@ Location = Path | RemotePath
 
 def located(path: str | os.PathLike[str]) -> Location:
     """The place that a path or URL names."""
-    return RemotePath(path) if isinstance(path, str) and "://" in path else Path(path)
+    if not isinstance(path, str) or "://" not in path:
+        if re.match(r"[\w.+-]{2,}:[/\\]", os.fspath(path)):
+            raise ValueError(
+                f"{plain(path)}: pass a URL as text, since a Path changes its slashes."
+            )
+        return Path(path)
+    fsspec = import_optional("fsspec.core", f"Opening {plain(without_secrets(path))}")
+    # fsspec writes a local file in another folder first, perhaps of another disk.
+    if fsspec.split_protocol(path)[0] in (None, "file", "local") and "::" not in path:
+        return Path(fsspec.strip_protocol(path))
+    return RemotePath(path)
 
 
 def file_state(path: Location) -> tuple[int, int]:
@@ -181,14 +217,23 @@ def open_parquet(path: Location) -> Any:
 _KEY = b"zslearn"
 
 
-def write_parquet(frame: pd.DataFrame, folder: Location, name: str, key: str) -> None:
+def write_parquet(
+    frame: pd.DataFrame,
+    folder: Location,
+    name: str,
+    key: str,
+    types: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
     """Write a table to a folder, with the key of what it was computed from.
 
-    The file has its name only when it is whole.
+    The file has its name only when it is whole. `types` are Arrow types of columns.
     """
     arrow = import_optional("pyarrow", "Writing predictions")
     parquet = import_optional("pyarrow.parquet", "Writing predictions")
-    table = arrow.Table.from_pandas(frame)
+    schema = arrow.Schema.from_pandas(frame)
+    for column, kind in types.items():
+        schema = schema.set(schema.get_field_index(column), arrow.field(column, kind))
+    table = arrow.Table.from_pandas(frame, schema=schema)
     table = table.replace_schema_metadata({**table.schema.metadata, _KEY: key})
     opened = atomic_write(folder / name) if isinstance(folder, Path) else folder.written(name)
     with opened as target:
@@ -196,14 +241,27 @@ def write_parquet(frame: pd.DataFrame, folder: Location, name: str, key: str) ->
 
 
 def n_rows_written(path: Location, key: str) -> int | None:
-    """Number of rows of a file of :func:`write_parquet`; None if damaged or of another key."""
+    """Number of rows of a file of :func:`write_parquet`.
+
+    None if it is missing, damaged or of another key. A table of another program is an error, since
+    predictions would replace it.
+    """
     parquet = import_optional("pyarrow.parquet", "Reading predictions")
     try:
-        about = parquet.read_metadata(path if isinstance(path, Path) else path.open())
+        # Other errors may be temporary, and no reason to compute a file again.
+        source = path if isinstance(path, Path) else path.open()
+    except FileNotFoundError:
+        return None
+    try:
+        about = parquet.read_metadata(source)
     # ArrowInvalid is a ValueError.
     except (ValueError, OSError):
         return None
     found = (about.metadata or {}).get(_KEY)
+    if found is None:
+        raise FileExistsError(
+            f"{plain(path)} holds no predictions and would be replaced; choose another folder."
+        )
     return int(about.num_rows) if found == key.encode() else None
 
 

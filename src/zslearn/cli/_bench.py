@@ -103,9 +103,9 @@ def _run_bench(arguments: argparse.Namespace) -> int:
     records, failed = experiments.read_records(paths), experiments.read_failures(paths)
     if not records.empty:
         _print_results(records, data)
-    if arguments.inflation:
-        names = ["method", "metric"]
-        found = experiments.read_test_selection(paths).groupby(names, sort=False)
+    selection = experiments.read_test_selection(paths)
+    if arguments.inflation and not selection.empty:
+        found = selection.groupby(["method", "metric"], sort=False)
         table = found[["default", "held_out", "test"]].mean().reset_index("metric")
         out.print_table(
             table, title="By choice of hyper-parameters; test: not a result", name="inflation"

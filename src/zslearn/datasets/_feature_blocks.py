@@ -6,6 +6,7 @@ import os
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
@@ -135,10 +136,13 @@ class FeatureBlocks(RowsInBlocks):
         """
         shards = _shards(paths)
         opened = partial(_open, features=features, label=label)
-        # Reading a header at a URL is mostly waiting.
-        with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
-            is_local = all(isinstance(path, Path) for path in shards)
-            files = list(map(opened, shards) if is_local else pool.map(opened, shards))
+        if all(isinstance(path, Path) for path in shards):
+            files = [opened(path) for path in shards]
+        else:
+            # Reading a header at a URL is mostly waiting. Threads keep the memory limit for files.
+            with ThreadPoolExecutor(_OPENED_AT_ONCE) as pool:
+                parts = [pool.submit(copy_context().run, opened, path) for path in shards]
+                files = [part.result() for part in parts]
         return cls(
             files, labels, block_bytes=block_bytes, read_ahead=read_ahead, allow_nan=allow_nan
         )

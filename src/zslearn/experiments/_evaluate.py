@@ -489,8 +489,8 @@ def _finished_parts(folder: Location, key: str, resume: bool) -> dict[int, int]:
         if not (match := re.fullmatch(r"part-(\d{12})\.parquet", path.name)):
             continue
         start = int(match[1])
-        n_rows = n_rows_written(path, f"{key} {start}") if resume and start >= end else None
-        if n_rows is None:
+        n_rows = n_rows_written(path, f"{key} {start}")
+        if n_rows is None or not resume or start < end:
             path.unlink()
         else:
             done[start], end = n_rows, start + n_rows

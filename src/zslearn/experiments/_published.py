@@ -111,7 +111,8 @@ def load_literature() -> pd.DataFrame:
           share of each class among them;
         - `accuracy`: per class among the unseen classes, in %; `unseen`, `seen` and `harmonic`: in
           the generalized setting, in %; NaN where not printed;
-        - `source`: GitHub repository and file.
+        - `source`: GitHub repository and file. The last version of ZLAP's exchanges the headings of
+          `unseen` and `seen`; these numbers follow earlier ones.
 
     Examples
     --------

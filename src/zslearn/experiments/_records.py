@@ -300,6 +300,13 @@ def read_test_selection(records: Path | str | Iterable[Path | str]) -> pd.DataFr
     for path in dict.fromkeys(selection_file(path) for path, _ in _files(records)):
         try:
             record = read_record(path, test_selected=True) if path.is_file() else {}
+            results = path.with_name(f"{path.name.removesuffix(SELECTION_SUFFIX)}.json")
+            if (
+                record
+                and results.is_file()
+                and read_record(results).get("key") != record.get("key")
+            ):
+                raise ValueError("the run was repeated without it; repeat it with --inflation")
         except (ValueError, OSError) as error:
             warn_user(f"Skipped {plain(path)}: {one_line(error)}.")
             continue

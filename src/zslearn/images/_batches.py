@@ -10,6 +10,7 @@ from functools import cache, lru_cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,6 +20,8 @@ from numpy.typing import NDArray
 from zslearn._utils._array import to_numpy
 from zslearn._utils._messages import did_you_mean, name_some, plain
 from zslearn._utils._optional import import_optional
+from zslearn._utils._reading import without_secrets
+from zslearn._utils._remote import file_state, located
 from zslearn._utils._validation import is_missing
 from zslearn._version import __version__, version_numbers
 from zslearn.images._backbones import Backbone
@@ -112,7 +115,9 @@ class BatchPredictor:
         known = set(labels)
         if unknown := [label for label in self.classes or () if label not in known]:
             near = did_you_mean(str(unknown[0]), map(str, labels))
-            raise ValueError(f"{self.model} describes no class {unknown[0]!r}.{near}")
+            raise ValueError(
+                f"{without_secrets(self.model)} describes no class {unknown[0]!r}.{near}"
+            )
         n_classes = len(labels if self.classes is None else set(self.classes))
         if not 1 <= k <= n_classes:
             raise ValueError(
@@ -164,7 +169,7 @@ class BatchPredictor:
         is_read = None
         if not is_table:
             X, is_read = self._features(batch[self.column], loaded)
-        columns = {name: np.asarray(batch[name]) for name in self.keep}
+        columns = {name: _kept(batch[name]) for name in self.keep}
         columns |= self._ranked(X, loaded, is_read)
         if isinstance(batch, pd.DataFrame):
             return pd.DataFrame(columns, index=batch.index)
@@ -266,21 +271,21 @@ class _Loaded(NamedTuple):
 @lru_cache(maxsize=4)
 def _load(model: str, sha256: str, device: str, weights: str | None) -> _Loaded:
     """Read a model file, unless it is another one than that of the predictor."""
-    path = _local(model)
+    path, shown = _local(model), without_secrets(model)
     file = read_model(path)
     saved_by = file.header["library_version"]
     # A warning on a worker is rarely seen.
     if version_numbers(saved_by) > version_numbers(__version__):
         raise ValueError(
-            f"{model} was saved by zslearn {plain(saved_by, 40)}, which is newer than "
+            f"{shown} was saved by zslearn {plain(saved_by, 40)}, which is newer than "
             f"{__version__} on this worker. Update zslearn there."
         )
     if file.header["sha256"] != sha256:
         raise ValueError(
-            f"{model} has changed since the BatchPredictor was made. Make it again, or restore the "
+            f"{shown} has changed since the BatchPredictor was made. Make it again, or restore the "
             "file on this machine."
         )
-    options: Any = {"model_name": model, "weights": weights, "device": device}
+    options: Any = {"model_name": shown, "weights": weights, "device": device}
     network = cache(partial(backbone_for_model, file.about, **options))
     if device == "auto":
         has_gpu = find_spec("torch") and import_module("torch").cuda.is_available()
@@ -290,14 +295,26 @@ def _load(model: str, sha256: str, device: str, weights: str | None) -> _Loaded:
 
 def _local(model: str) -> Path:
     """The path of a model file; that of a URL is downloaded to a temporary file."""
-    if "://" not in model:
-        return Path(model)
-    fsspec = import_optional("fsspec", f"Reading {plain(model)}")
-    try:
-        return Path(fsspec.open_local(f"simplecache::{model}"))
-    # File systems raise errors of their own.
-    except Exception as error:
-        raise FileNotFoundError(f"{plain(model)} cannot be read: {plain(error, 200)}") from error
+    place = located(model)
+    if isinstance(place, Path):
+        return place
+    fsspec = import_optional("fsspec", f"Reading {plain(place)}")
+    options = {"cache_storage": _folder_of(model, file_state(place)).name}
+    with place.accessed():
+        return Path(fsspec.open_local(f"simplecache::{model}", simplecache=options))
+
+
+@cache
+def _folder_of(model: str, state: tuple[int, int]) -> TemporaryDirectory[str]:
+    """The folder of the copy of one version of a model."""
+    return TemporaryDirectory(prefix="zslearn-")
+
+
+def _kept(values: Any) -> NDArray[Any]:
+    """The values of a kept column; arrays of bytes of one width drop zeros at their ends."""
+    kept = np.asarray(values)
+    is_cut = kept.dtype.kind == "S" and not isinstance(values, np.ndarray)
+    return np.array(values, dtype=object) if is_cut else kept
 
 
 def _is_image(value: Any) -> bool:

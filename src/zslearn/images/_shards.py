@@ -109,55 +109,74 @@ def predict_shards(
                 regular_size(source)  # a pipe would be waited for
                 state = file_state(source)
                 key = fingerprint(vars(predictor), str(source), state, source_digest())
-                if resume and n_rows_written(place / name, key) is not None:
+                done = n_rows_written(place / name, key)
+                if resume and done is not None:
                     continue
-                found = _predicted(predictor, source, batch_size)
+                found, types = _predicted(predictor, source, batch_size)
                 if file_state(source) != state:
                     raise ValueError("the file changed while it was being read")
+            except FileExistsError:  # no fault of this shard
+                raise
             except (OSError, ValueError, KeyError) as error:
                 text = error.args[0] if isinstance(error, KeyError) else reason(error)
                 named = text if str(source) in text else f"{plain(source)}: {text}"
                 failed.append(ValueError(named))
             else:
-                write_parquet(found, place, name, key)
+                write_parquet(found, place, name, key, types)
     if failed:
         raise shards_failed(failed, place)
     return place if isinstance(place, Path) else str(folder)
 
 
-def _predicted(predictor: BatchPredictor, source: Location, batch_size: int) -> pd.DataFrame:
-    """The predictions of one shard."""
+def _predicted(
+    predictor: BatchPredictor, source: Location, batch_size: int
+) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """The predictions of one shard, and the Arrow types of kept columns that have one."""
     read = _read_archive if source.suffix == ".tar" else _read_table
-    parts = [pd.DataFrame(predictor(batch)) for batch in read(source, predictor, batch_size)]
+    parts, types = [], {}
+    for batch, kept in read(source, predictor, batch_size):
+        parts.append(pd.DataFrame(predictor(batch)))
+        types = kept
     if not parts:
         raise ValueError("the shard is empty")
     # Labels have the same type in every shard, even in one whose images are all unreadable.
     kind = {"string": "string", "long": "Int64"}[predictor._label_type]
     labels = {f"label_{rank + 1}": kind for rank in range(predictor.k)}
-    return pd.concat(parts, ignore_index=True).astype(labels)
+    return pd.concat(parts, ignore_index=True).astype(labels), types
 
 
 def _read_table(
     source: Location, predictor: BatchPredictor, batch_size: int
-) -> Iterator[pd.DataFrame]:
+) -> Iterator[tuple[pd.DataFrame, dict[str, Any]]]:
     with reading(source, "the rows"):
         for batch in open_parquet(source).iter_batches(batch_size):
-            yield batch.to_pandas()
+            # Kept columns have the same type in every shard, even where values are missing.
+            schema = batch.schema
+            kept = [schema.field(name) for name in predictor.keep if name in schema.names]
+            types = {field.name: field.type for field in kept}
+            yield batch.to_pandas(integer_object_nulls=True), types
 
 
 def _read_archive(
     source: Location, predictor: BatchPredictor, batch_size: int
-) -> Iterator[dict[str, list[Any]]]:
+) -> Iterator[tuple[dict[str, list[Any]], dict[str, Any]]]:
     """Read the samples of a webdataset archive; each is a run of files that differ in the ending.
 
-    A sample without the file of a column has None there.
+    A sample without the file of a column has None there. Of several endings of images, the first
+    that a sample has counts.
     """
-    names = [*predictor.keep, predictor.column]
-    missing: dict[str, Any] = dict.fromkeys(names)
-    column_of = {name: name for name in predictor.keep}
-    column_of |= dict.fromkeys(predictor.column.split(";"), predictor.column)
-    found: set[str] = set()
+    images = predictor.column.split(";")
+    endings = {**{name: [name] for name in predictor.keep}, predictor.column: images}
+    wanted = {ending for several in endings.values() for ending in several}
+    found = {_KEY}
     samples: list[dict[str, Any]] = []
+
+    def columns() -> dict[str, list[Any]]:
+        return {
+            name: [next((s[e] for e in several if e in s), None) for s in samples]
+            for name, several in endings.items()
+        }
+
     with reading(source, "the archive"), source.open("rb") as file:
         end = 0
         with tarfile.open(fileobj=file, mode="r|") as archive:
@@ -166,25 +185,29 @@ def _read_archive(
                 parent, slash, base = member.name.rpartition("/")
                 stem, _, ending = base.partition(".")
                 key, ending = parent + slash + stem, ending.lower()
-                if not member.isreg() or member.issparse() or not ending:
+                # Names that begin with a point are of hidden files, such as those of macOS.
+                if not member.isreg() or member.issparse() or not (stem and ending):
                     continue
                 if not samples or samples[-1][_KEY] != key:
                     if len(samples) == batch_size:
-                        yield {name: [sample[name] for sample in samples] for name in names}
+                        yield columns(), {}
                         samples.clear()
-                    samples.append({**missing, _KEY: key})
+                    samples.append({_KEY: key})
+                if ending in samples[-1]:
+                    raise ValueError(f"it has {member.name!r} twice")
                 found.add(ending)
-                if name := column_of.get(ending):
-                    content: Any = archive.extractfile(member).read()  # type: ignore[union-attr]
-                    samples[-1][name] = content if name == predictor.column else content.decode()
+                content: Any = None
+                if ending in wanted:
+                    content = archive.extractfile(member).read()  # type: ignore[union-attr]
+                    content = content if ending in images else content.decode()
+                samples[-1][ending] = content
         # A reader of archives takes damage between two files for the end.
         file.seek(end)
         mark = file.read(_BLOCK)
         if len(mark) < _BLOCK or any(mark):
             raise ValueError("it does not end with the mark of its end: it is incomplete")
-        known = {column_of.get(ending) for ending in found} | {_KEY}
-        if unknown := [name for name in names if name not in known]:
-            ends = name_some(sorted(found))
+        if unknown := [name for name, several in endings.items() if found.isdisjoint(several)]:
+            ends = name_some(sorted(found - {_KEY}))
             raise ValueError(f"no sample has {unknown[0]!r}; the files end in {ends}")
     if samples:
-        yield {name: [sample[name] for sample in samples] for name in names}
+        yield columns(), {}

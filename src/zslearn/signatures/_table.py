@@ -181,7 +181,8 @@ def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
     if label_kind(labels) != label_kind(members) or "O" in (labels.dtype.kind, members.dtype.kind):
         known = set(members.tolist())
         return np.asarray([label in known for label in labels.tolist()], dtype=bool)
-    return find_sorted(labels, np.unique(members)) >= 0
+    is_sorted = bool((members[1:] > members[:-1]).all())
+    return find_sorted(labels, members if is_sorted else np.unique(members)) >= 0
 
 
 def find_sorted(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.intp]:

@@ -171,7 +171,7 @@ def build_report(
 
 def inflation_of(selection: pd.DataFrame) -> list[Part]:
     """Means over seeds of the numbers that :func:`read_test_selection` returns."""
-    where = [name for name in _GROUP if name != "split_version" and selection[name].nunique() > 1]
+    where = [name for name in ORIGIN if selection[name].nunique() > 1]
     means = selection.groupby(["method", *where, "metric"], sort=False)[[*CHOICES]].mean()
     return [
         {
