@@ -360,3 +360,16 @@ def test_prepared_classes_do_not_outlive_their_parameters(score, dtype):
     top_k(np.ones((1, 3), dtype=dtype), P, 1, score=score)
     del P
     assert reference() is None
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.usefixtures("bounded")
+def test_bounds_of_large_classes():
+    rng = np.random.default_rng(0)
+    rows, classes = (rng.standard_normal((n, 32)).astype(np.float32) for n in (20, 5000))
+    large = classes * np.float32(1e15)
+    found, scores = top_k(rows, large, 3, score="euclidean")
+    distances = np.linalg.norm(rows[:, None] - large.astype(np.float64), axis=2)
+    expected = np.sort(distances, axis=1)[:, :3]
+    np.testing.assert_allclose(-scores, expected, rtol=1e-5)
+    np.testing.assert_allclose(np.take_along_axis(distances, found, 1), expected, rtol=1e-5)

@@ -541,6 +541,16 @@ def test_categories_of_added_classes_are_given_by_name():
     assert found["genus"].loc["b"].equals(found["genus"].loc[second])
 
 
+def test_numbers_of_taxa_are_the_same_beside_missing_ones():
+    whole = pd.DataFrame({"order": [1, 2], "family": [10, 11]}, index=["a", "b"])
+    partial = pd.DataFrame({"order": [1, 3], "family": [10, None]}, index=["c", "d"])
+    first, second = (
+        taxonomy_signatures(ranks, categorical=True).views["family"].iloc[0, 0]
+        for ranks in (whole, partial)
+    )
+    assert first == second == "10"
+
+
 @pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
 def test_categories_and_numbers_are_not_mixed():
     ranks, X, y, _ = _species()

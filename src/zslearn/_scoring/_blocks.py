@@ -786,7 +786,8 @@ def _bounded_pairs(
         least = (squares - least * least) / 2
     if is_biased_distance:
         slack = 8 * unit * (np.abs(least) + 2 * float(np.abs(prepared.bias).max()))
-    least = np.nextafter((least - slack).astype(np.float32), np.float32(-np.inf))
+    with np.errstate(over="ignore"):  # all classes pass a bound of −∞
+        least = np.nextafter((least - slack).astype(np.float32), np.float32(-np.inf))
     hits = np.flatnonzero(above >= least[:, None])
     limit = (limit + _MAX_PASSED_ONCE / n_rows) * above.size + 4 * n_rows * best.k
     has_more = more.shape[1] > 0 and not is_biased_distance

@@ -46,8 +46,9 @@ class ClassScorer:
     labels : ndarray of shape (n_classes,)
         All described classes, sorted.
     parameters : array of shape (n_classes, n_dims) or (n_classes, n_maps, n_dims)
-        Parameters of the classes, from `synthesize`. After classes were added, they may be stored
-        in chunks, which support positions and `numpy.asarray`.
+        Parameters of the classes, from `synthesize`. They may be stored in chunks, after classes
+        were added, or once for classes of equal categories; both support positions and
+        `numpy.asarray`.
     embedding : Embedding
         Maps features to the space of the parameters.
     score : {"dot", "euclidean", "cosine", "max_dot"}, default="dot"

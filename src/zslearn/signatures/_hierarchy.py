@@ -427,13 +427,18 @@ def taxonomy_signatures(table: pd.DataFrame, *, categorical: bool | None = None)
         if is_large if categorical is None else categorical:
             of_class = np.full(len(taxa), -1, dtype=np.int32)
             of_class[placed] = codes
-            column = pd.Categorical.from_codes(of_class, pd.Index(list(map(str, names))))
+            column = pd.Categorical.from_codes(of_class, pd.Index(list(map(_taxon_name, names))))
             views[rank] = pd.DataFrame({rank: column}, index=taxonomy.labels)
         else:
             rows = np.zeros((len(taxa), len(names)), dtype=np.float32)
             rows[placed, codes] = 1
             views[rank] = pd.DataFrame(rows, index=taxonomy.labels, columns=pd.Index(names))
     return MultiSignatures(views)
+
+
+def _taxon_name(taxon: Any) -> str:
+    """The name of a taxon; numbers are floats in columns with missing values."""
+    return str(int(taxon) if isinstance(taxon, float) and taxon.is_integer() else taxon)
 
 
 def classes_below(
