@@ -277,6 +277,23 @@ def test_classes_of_equal_ranks_are_ranked_like_all_classes(data):
         assert (np.diff(values) <= 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished")
+def test_tensors_that_several_classes_share():
+    """Parameters in a library other than NumPy are gathered after a class is removed."""
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    labels = [f"class {i}" for i in range(12)]
+    ranks = pd.DataFrame({"genus": [f"g{i // 4}" for i in range(12)]}, index=labels)
+    X, y = rng.standard_normal((8, 5)), np.repeat(["class 0", "class 4"], 4)
+    signatures = taxonomy_signatures(ranks, categorical=True)
+    model = ESZSL().fit(torch.asarray(X), y, signatures=signatures)
+    expected = model.decision_function(X, classes=labels[2:])
+    model.remove_classes(["class 1"])
+    scores = model.decision_function(X, classes=labels[2:])
+    np.testing.assert_allclose(scores, expected, rtol=1e-12, atol=1e-12)
+    assert np.asarray(model.class_scorer_.parameters).shape[0] == 11
+
+
 def test_ties_between_groups_of_identical_classes_follow_the_labels():
     parameters = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]])
     scorer = ClassScorer(LABELS[:3], parameters, Embedding(_identity), same_as=np.array([0, 1, 0]))

@@ -132,6 +132,8 @@ def test_rows_are_embedded_block_by_block(block_bytes):
 def test_memory_does_not_grow_with_rows_or_classes(tmp_path, monkeypatch, block_bytes):
     block_bytes(1 << 21)
     monkeypatch.setattr("zslearn._scoring._blocks._CLASS_BLOCK", 512)
+    # Every thread has a tile of scores.
+    monkeypatch.setattr("zslearn._scoring._blocks.blas_threads", lambda: 1)
     rng = np.random.default_rng(0)
     P = rng.standard_normal((4000, 16)).astype(np.float32)
     # Compilation takes memory once.

@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 import pickle
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
+from zslearn._utils._processes import in_threads
 from zslearn.baselines import ESZSL, GDA, GFZSL
 from zslearn.calibration import CalibratedStacking, PredictionSets
 from zslearn.datasets import make_zero_shot
@@ -164,3 +166,49 @@ def test_a_pipeline_reads_one_state(monkeypatch):
     monkeypatch.setattr(ESZSL, "class_scorer_", property(read))
     np.testing.assert_array_equal(model.decision_function(X), expected)
     assert not np.allclose(model.decision_function(X), expected)
+
+
+def test_threads_have_the_settings_of_the_caller():
+    with np.errstate(over="raise"), pytest.raises(FloatingPointError):
+        in_threads(np.square, [np.float32([1e30]), np.float32([1.0])], 2)
+
+
+@pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
+def test_threads_begin_nothing_after_an_error(error, monkeypatch):
+    stopped, begun = threading.Event(), []
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait=True, *, cancel_futures=False):
+            super().shutdown(wait=False, cancel_futures=cancel_futures)
+            stopped.set()
+            super().shutdown(wait)
+
+    def work(number):
+        begun.append(number)
+        if number == 0:
+            raise error
+        stopped.wait()
+
+    monkeypatch.setattr("zslearn._utils._processes.ThreadPoolExecutor", Pool)
+    with pytest.raises(error):
+        in_threads(work, range(50), 2)
+    assert len(begun) <= 3
+
+
+@pytest.mark.parametrize("method", [ESZSL(), GaussianEXEM()], ids=["ESZSL", "GaussianEXEM"])
+@pytest.mark.parametrize("n_threads", [1, 3])
+def test_classes_are_synthesised_in_threads(method, n_threads, monkeypatch, block_bytes):
+    fit = {"X": DATA.X_train, "y": DATA.y_train, "signatures": DATA.signatures}
+    expected = clone(method).fit(**fit).decision_function(DATA.X_test_unseen)
+    used, synthesize = set(), type(method).synthesize
+
+    def noted(self, signatures, labels=None):
+        used.add(threading.get_ident())
+        return synthesize(self, signatures, labels)
+
+    monkeypatch.setattr(type(method), "synthesize", noted)
+    monkeypatch.setattr("zslearn.base._classifier.blas_threads", lambda: n_threads)
+    block_bytes(1000)
+    found = clone(method).fit(**fit).decision_function(DATA.X_test_unseen)
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+    assert (len(used) > 1) == (n_threads > 1)

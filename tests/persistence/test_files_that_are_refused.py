@@ -16,6 +16,7 @@ from sklearn.linear_model import Ridge
 from sklearn.preprocessing import StandardScaler
 
 from fuzz.model_file_corpus import Parts, problem, put_together, take_apart
+from fuzz.model_mutations import SPECIAL, file_of
 from zslearn import persistence
 from zslearn._utils._reading import FileLimitError
 from zslearn.base import InputWarning
@@ -264,6 +265,23 @@ def test_nodes(path, parts):
 )
 def test_shapes_that_do_not_fit(path, parts, name, change, message):
     name = f"ESZSL.{name}"
+    said = refused(path, put_together(parts.with_array(name, change(parts.array(name)))))
+    assert re.search(message, said), said
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a.astype(float), "group is not an array of type int"),
+        (lambda a: a[:, None], "group has 2 axes, not 1"),
+        (lambda a: a[:-1], "but 34 .n_classes."),
+        (lambda a: a - 100, "group has numbers below 0"),
+        (lambda a: a + 100, "parameters that are not stored"),
+    ],
+)
+def test_rows_that_classes_share(path, tmp_path, change, message):
+    parts = file_of(SPECIAL["ESZSL of categories"], tmp_path)
+    name = "ESZSL._described.group"
     said = refused(path, put_together(parts.with_array(name, change(parts.array(name)))))
     assert re.search(message, said), said
 

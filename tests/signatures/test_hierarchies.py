@@ -510,6 +510,51 @@ def test_classes_of_equal_ranks_share_parameters():
     np.testing.assert_allclose(*scores, rtol=0, atol=1e-9 * np.abs(scores[1]).max())
 
 
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
+def test_added_classes_of_equal_ranks_share_parameters():
+    ranks, X, y, means = _species()
+    model = ESZSL().fit(X, y, signatures=taxonomy_signatures(ranks, categorical=True))
+    before = model.class_scorer_.parameters
+    new = ranks.loc[np.repeat(np.setdiff1d(ranks.index, y)[:2], 10)]
+    new.index = [f"new {i:02}" for i in range(20)]
+    model.add_classes(taxonomy_signatures(new, categorical=True))
+    after = model.class_scorer_.parameters
+    assert len(after) == len(before) + 20
+    assert after.nbytes <= before.nbytes + 2 * before.stored[:1].nbytes
+    scores = model.decision_function(means, classes=new.index)
+    np.testing.assert_array_equal(scores, np.repeat(scores[:, ::10], 10, axis=1))
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
+def test_categories_of_added_classes_are_given_by_name():
+    ranks, X, y, _ = _species()
+    views = taxonomy_signatures(ranks, categorical=True)
+    model = ESZSL().fit(X, y, signatures=views)
+    first, second = ranks.index[[0, 20]]
+    genus = {"genus: genus": ranks.loc[second, "genus"]}
+    model.add_classes({"a": {**genus, "family: family": ranks.loc[second, "family"]}})
+    model.add_classes({"b": genus}, like=first)
+    found = model.signature_table_.as_user().views
+    assert found["family"].loc["a"].equals(found["family"].loc[second])
+    assert found["genus"].loc["a"].equals(found["genus"].loc[second])
+    assert found["family"].loc["b"].equals(found["family"].loc[first])
+    assert found["genus"].loc["b"].equals(found["genus"].loc[second])
+
+
+@pytest.mark.filterwarnings("ignore:.*cannot be distinguished|.*all zeros")
+def test_categories_and_numbers_are_not_mixed():
+    ranks, X, y, _ = _species()
+    categories = taxonomy_signatures(ranks, categorical=True).views["genus"]
+    numbers = pd.DataFrame({"genus": np.arange(1.0, len(ranks) + 1)}, ranks.index)
+    for known, new, kinds in [
+        (categories, numbers, "has numbers; .* have categories"),
+        (numbers, categories, "has categories; .* have numbers"),
+    ]:
+        model = ESZSL().fit(X, y, signatures=known)
+        with pytest.raises(ValueError, match=kinds):
+            model.add_classes(new.iloc[:1].set_axis(["new"]))
+
+
 def test_many_cells_become_categories(monkeypatch):
     assert taxonomy_signatures(BIRDS).views["genus"].shape == (5, 3)
     monkeypatch.setattr("zslearn.signatures._hierarchy._MAX_COLUMN_CELLS", 10)

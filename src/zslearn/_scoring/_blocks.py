@@ -691,7 +691,7 @@ def _scanned_top_k(plan: _Plan, k: int) -> Best:
 
         threads = max(1, min(blas_threads(), 8 * len(embedded) // _TILE_ROWS))
         bounds = np.linspace(0, len(embedded), threads + 1).astype(int).tolist()
-        in_threads(fill, [slice(a, b) for a, b in pairwise(bounds)])
+        in_threads(fill, [slice(a, b) for a, b in pairwise(bounds)], threads)
     return indices, values
 
 

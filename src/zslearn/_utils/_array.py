@@ -310,13 +310,14 @@ class RowChunks:
             take_rows(chunk, position[part] - start)
             for chunk, part, start in zip(self.chunks, parts, starts, strict=True)
         )
-        if not is_foreign(self.chunks[0]):
+        first = getattr(self.chunks[0], "stored", self.chunks[0])
+        if not is_foreign(first):
             dtype = np.result_type(*(chunk.dtype for chunk in self.chunks))
             out = np.empty((len(position), *self.shape[1:]), dtype=dtype)
             for part, rows in zip(parts, gathered, strict=True):
                 out[part] = rows
             return out
-        xp = compat.array_namespace(self.chunks[0])
+        xp = compat.array_namespace(first)
         return take_rows(xp.concat(list(gathered)), np.argsort(np.concatenate(parts)))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:

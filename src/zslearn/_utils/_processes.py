@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
+from contextvars import copy_context
 from functools import lru_cache
 from typing import Any, TypeVar
 
@@ -49,17 +50,23 @@ def blas_threads() -> int:
     return max([1, *(library.num_threads for library in libraries if library.num_threads)])
 
 
-def in_threads(function: Callable[[_Item], None], items: Sequence[_Item]) -> None:
+def in_threads(function: Callable[[_Item], None], items: Sequence[_Item], n_threads: int) -> None:
     """Call a function on each item in parallel threads, with one BLAS thread each."""
-    if len(items) == 1:
-        function(items[0])
+    if n_threads == 1 or len(items) == 1:
+        for item in items:
+            function(item)
         return
     # The pool ends with the call: a process forked later would wait for its threads forever.
-    with one_blas_thread(), ThreadPoolExecutor(len(items) - 1) as pool:
-        futures = [pool.submit(function, item) for item in items[1:]]
-        function(items[0])
-    for future in futures:
-        future.result()
+    with one_blas_thread(), ThreadPoolExecutor(n_threads) as pool:
+        # Threads have the caller's settings, such as `numpy.errstate`.
+        futures = [pool.submit(copy_context().run, function, item) for item in items]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            # After an error or Ctrl-C, threads only finish the items that they have begun.
+            pool.shutdown(cancel_futures=True)
+            raise
 
 
 @lru_cache(maxsize=1)

@@ -115,6 +115,12 @@ class _Described:
             return self.chunks[0].parameters
         return RowChunks(_arrays(self.chunks), self.tables.order)
 
+    @property
+    def group(self) -> NDArray[np.intp] | None:
+        """The row of each class in the stored parameters, if some share one."""
+        found: NDArray[np.intp] | None = getattr(self.parameters, "group", None)
+        return found
+
     @cached_property
     def same_as(self) -> NDArray[np.intp] | None:
         """For each class the first class with identical parameters; None if all differ."""
@@ -141,9 +147,11 @@ class _Described:
         """Describe further classes, or replace described ones."""
         known = self.tables.find(new.labels)
         tables = self.tables.without(known[known >= 0]).added(new)
-        xp, dtype = compat.array_namespace(parameters), self.chunks[0].parameters.dtype
-        if compat.is_numpy_array(parameters):
-            parameters = xp.astype(parameters, dtype, copy=False)
+        dtype, group = self.chunks[0].parameters.dtype, getattr(parameters, "group", None)
+        stored = parameters if group is None else parameters.stored
+        if isinstance(stored, np.ndarray):
+            stored = stored.astype(dtype, copy=False)
+        parameters = stored if group is None else RepeatedRows(stored, group)
         return self._of(tables, (*self.chunks, _Chunk(parameters)))
 
     def without(self, labels: NDArray[Any]) -> Self:
@@ -162,7 +170,7 @@ class _Described:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         group = state.get("group")
-        if group is not None and not np.max(group, initial=-1) < len(state["parameters"]):
+        if group is not None and not np.max(group) < len(state["parameters"]):
             raise ValueError("classes refer to parameters that are not stored")
         self.__init__(**state)  # type: ignore[misc]
 
@@ -278,7 +286,8 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
     #: objects share embedded rows. None disables sharing.
     embedding_attributes: tuple[str, ...] | None = None
     #: Whether `synthesize` builds each class from its own signature alone; then `add_classes`
-    #: synthesizes only the new classes, and a search only those that it scores.
+    #: synthesizes only the new classes, and a search only those that it scores. Many classes are
+    #: synthesized in blocks, in several threads, and classes of equal categories only once.
     synthesizes_independently: bool = False
     #: Grids by name ("paper" and "fast"): values of hyper-parameters, or a list of such mappings.
     #: The first hyper-parameter varies slowest; a search prefers the first of equal settings.
@@ -409,7 +418,8 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         signatures : DataFrame, mapping or MultiSignatures
             Signatures of classes that are not in `classes_`, with the attributes given to `fit`.
             Named columns may come in any order. A mapping may also map each label to a mapping from
-            attribute to value; with several views the attributes are named "view: attribute".
+            attribute to value; with several views the attributes are named "view: attribute". The
+            value of a category is its name.
         like : label, optional
             A described class that provides the values of attributes that are not named.
 
@@ -659,13 +669,12 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
         out = xp.empty(shape, dtype=made.dtype, device=compat.device(made))
         out[rows[0]] = made
 
-        def fill(blocks: Sequence[slice]) -> None:
-            for block in blocks:
-                out[block] = synthesized(block)
+        def fill(block: slice) -> None:
+            out[block] = synthesized(block)
 
         # Most of the time goes into functions of NumPy that use one thread.
         threads = min(blas_threads(), len(others)) if isinstance(out, np.ndarray) else 1
-        in_threads(fill, [others[start::threads] for start in range(threads)])
+        in_threads(fill, others, threads)
         return out
 
     def _check_loaded(self) -> None:
@@ -702,8 +711,7 @@ class ZeroShotClassifier(ZeroShotPredictor, _CommonParameters):
             return
         self._check_views(new)
         described.tables.warn_equal_signatures(new)
-        added = self._synthesize_finite(self._normalized(new), new.labels)
-        self._described = described.with_classes(new, added)
+        self._described = described.with_classes(new, self._synthesize_table(new))
 
     def _synthesize_finite(self, signatures: Any, labels: NDArray[Any]) -> Array:
         """Parameters of classes; NaN and infinity are refused."""

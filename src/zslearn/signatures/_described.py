@@ -182,7 +182,12 @@ class DescribedTables:
         if new.dtype.kind != "U":
             return
         keys = form_keys(new)
-        if all((find_sorted(keys, table.form_keys) < 0).all() for table in self.tables):
+        alike = sum(_counts(keys, table.form_keys) for table in self.tables)
+        if not np.any(alike):
+            return
+        for table, removed in zip(self.tables, self.removed, strict=True):
+            alike = alike - _counts(keys, np.sort(form_keys(table.labels[removed])))
+        if not np.any(alike):
             return
         known_labels = self.labels.tolist()
         refuse_equal_labels([*known_labels, *new.tolist()], "signatures, with the fitted classes,")
@@ -198,3 +203,8 @@ class DescribedTables:
             gone = set(table.labels[removed].tolist())
             pairs += [pair for pair in table.equal_pairs(new) if pair[0] not in gone]
         warn_of_equal(pairs)
+
+
+def _counts(keys: NDArray[np.uint64], known: NDArray[np.uint64]) -> NDArray[np.intp]:
+    """How often each key occurs in a sorted array."""
+    return np.searchsorted(known, keys, side="right") - np.searchsorted(known, keys)

@@ -5,6 +5,7 @@ Signatures may be a pandas or polars DataFrame, a mapping, an array, or several 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from enum import Enum
@@ -180,7 +181,8 @@ def is_among(labels: NDArray[Any], classes: Any) -> NDArray[np.bool_]:
     if label_kind(labels) != label_kind(members) or "O" in (labels.dtype.kind, members.dtype.kind):
         known = set(members.tolist())
         return np.asarray([label in known for label in labels.tolist()], dtype=bool)
-    return find_sorted(labels, np.unique(members)) >= 0
+    is_sorted = bool((members[1:] > members[:-1]).all())
+    return find_sorted(labels, members if is_sorted else np.unique(members)) >= 0
 
 
 def find_sorted(values: NDArray[Any], known: NDArray[Any]) -> NDArray[np.intp]:
@@ -368,13 +370,16 @@ def _holds_taxa(frame: Any) -> bool:
 def _numbered_taxa(frame: pd.DataFrame) -> pd.DataFrame:
     """Replace taxa by numbers that depend on their names alone, so that classes can be added."""
     column = frame.iloc[:, 0].cat
-    # Integers up to 2⁵² are exact in double precision, and different for different names.
-    hashes = (blake2b(str(name).encode(), digest_size=8).digest() for name in column.categories)
-    numbers = [1 + (int.from_bytes(value, "little") >> 12) for value in hashes]
-    numbered = np.asarray([*numbers, 0], dtype=np.float64)[column.codes]
+    numbered = np.asarray([*map(_taxon_number, column.categories), 0.0])[column.codes]
     numbered_frame = pd.DataFrame(numbered[:, None], frame.index, frame.columns)
     numbered_frame.attrs[SCALING] = TAXA
     return numbered_frame
+
+
+def _taxon_number(name: Any) -> float:
+    """An integer up to 2⁵², which is exact in double precision, different for different names."""
+    digest = blake2b(str(name).encode(), digest_size=8).digest()
+    return float(1 + (int.from_bytes(digest, "little") >> 12))
 
 
 def _units_of_taxa(array: Floats) -> Floats:
@@ -663,7 +668,8 @@ class SignatureTable:
                 f"{list(known.names)}."
             )
         arrays = []
-        views = dict(zip(self.names, zip(self.arrays, self.columns, strict=True), strict=True))
+        own = zip(self.arrays, self.columns, self._taxa, strict=True)
+        views = dict(zip(self.names, own, strict=True))
         for name, old, old_columns, taxa in zip(
             known.names, known.arrays, known.columns, known._taxa, strict=True
         ):
@@ -672,7 +678,13 @@ class SignatureTable:
                 missing = np.nan if taxa is None else 0.0
                 arrays.append(np.full((len(self.labels), old.shape[1]), missing))
                 continue
-            array, columns = views[name]
+            array, columns, own_taxa = views[name]
+            kinds = ["numbers" if each is None else "categories" for each in (own_taxa, taxa)]
+            if kinds[0] != kinds[1]:
+                raise ValueError(
+                    f"{_view_named(name)} has {kinds[0]}; the signatures given to fit have "
+                    f"{kinds[1]}."
+                )
             if array.shape[1] != old.shape[1]:
                 raise ValueError(
                     f"The new signatures have {array.shape[1]} attributes; those given to fit have "
@@ -702,7 +714,9 @@ class SignatureTable:
                 "like= requires values by attribute: give a mapping label → {attribute: value}, or "
                 "a DataFrame with some of the columns."
             )
-        names = self.attribute_names()
+        names, widths = self.attribute_names(), [array.shape[1] for array in self.arrays]
+        is_taxon = np.repeat([taxa is not None for taxa in self._taxa], widths)
+        taxa = list(itertools.compress(names, is_taxon))
         of_like = dict(zip(names, defaults, strict=False))
         rows = []
         for label, row in given:
@@ -712,7 +726,8 @@ class SignatureTable:
                     f"{label!r} is described by the attribute {unknown[0]!r}, which the signatures "
                     f"given to fit do not have.{did_you_mean(unknown[0], names)}"
                 )
-            values = {**of_like, **row}
+            numbers = {n: _taxon_number(row[n]) for n in taxa if isinstance(row.get(n), str)}
+            values = {**of_like, **row, **numbers}
             missing = [name for name in names if name not in values]
             if missing:
                 raise ValueError(
@@ -721,8 +736,7 @@ class SignatureTable:
                 )
             rows.append([_number(values[name], name, label) for name in names])
         described = label_array([label for label, _ in given], "signatures")
-        ends = np.cumsum([array.shape[1] for array in self.arrays])[:-1]
-        arrays = tuple(np.split(np.asarray(rows), ends, axis=1))
+        arrays = tuple(np.split(np.asarray(rows), np.cumsum(widths)[:-1], axis=1))
         return replace(self, labels=described, arrays=arrays).as_user()
 
     def undescribed(self, labels: NDArray[Any]) -> SignatureTable:
