@@ -1003,7 +1003,7 @@ def warn_of_equal(pairs: Sequence[tuple[Any, Any]]) -> None:
 
 def form_keys(labels: NDArray[Any]) -> NDArray[np.uint64]:
     """Hashes of labels, equal for strings that differ in case, spaces or Unicode form only."""
-    if labels.dtype.kind != "U":
+    if labels.dtype.kind != "U" or not len(labels):
         return np.empty(0, dtype=np.uint64)
     keys = [_form_keys(labels[part]) for part in gen_batches(len(labels), _BATCH)]
     return np.concatenate(keys)
