@@ -370,8 +370,8 @@ _NO_REST, _MAX_REST = 1e-6, 0.1
 _FIRST_REST, _MIN_MORE, _MAX_PASSED_FIRST = 0.12, 16, 4
 _ROUNDING_BOUND = 1e-12
 # Bounds are of no use if more than this part of the classes passes, plus that part in all rows. In
-# the first of `_PATIENCE` batches, whose k-th best scores are low, up to as many times more may.
-_MAX_PASSED, _MAX_PASSED_ONCE, _PATIENCE = 0.1, 0.1, 4
+# the first of many batches, whose k-th best scores are low, up to `_PATIENCE` times more may pass.
+_MAX_PASSED, _MAX_PASSED_ONCE, _PATIENCE, _MANY_BATCHES = 0.05, 0.1, 8, 64
 # Columns and values of the best classes of each row.
 Best = tuple[Array, Array]
 _NAN_SCORES = "Scores are NaN: check the embedded rows and the class parameters for NaN."
@@ -708,10 +708,11 @@ def _best_of_tile(plan: _Plan, parts: list[PreparedClasses], embedded: Any, k: i
         pairs = None
         if number >= plan.prune_from and (bounds := prepared.bounds()) is not None:
             # The k-th best score of few classes is low, so that many of them pass.
-            limit = _MAX_PASSED * max(1, _PATIENCE // number)
+            is_patient = plan.n_classes >= _MANY_BATCHES * length
+            limit = _MAX_PASSED * (max(1, _PATIENCE // number) if is_patient else 1)
             pairs = _bounded_pairs(bounds, prepared, vectors, classes, columns, best, limit)
             if pairs is None:
-                plan.prune_from = 2 * number
+                plan.prune_from = 2 * number if is_patient else _LAST
         if pairs is None:
             pairs = _compared_pairs(prepared, vectors, squares, classes, columns, best)
         best.add(*pairs)
