@@ -6,13 +6,14 @@ import io
 import socket
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from zslearn import BatchPredictor, save
+from zslearn import BatchPredictor, load, save
 from zslearn._utils._reading import limit_reading
 from zslearn.baselines import ESZSL
 from zslearn.datasets import FeatureBlocks, make_zero_shot
@@ -335,6 +336,16 @@ def test_roots_and_paths_that_were_urls(tmp_path, model, monkeypatch):
     with pytest.raises(ValueError, match="pass a URL as text"):
         write_top_k(model, X, Path("s3://bucket/x"), k=2)
     assert not list(tmp_path.iterdir())
+
+
+def test_models_are_not_saved_under_the_name_of_a_url(tmp_path, model, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for call in (partial(save, model), load):
+        with pytest.raises(ValueError, match="memory://x/m.zsl: .*BatchPredictor also reads"):
+            call("memory://x/m.zsl")
+    assert not list(tmp_path.iterdir())
+    save(model, f"file://{tmp_path}/m.zsl")
+    assert load(tmp_path / "m.zsl").predict(X).tolist() == model.predict(X).tolist()
 
 
 def test_the_memory_limit_holds_at_urls(folder):

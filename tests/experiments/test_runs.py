@@ -541,6 +541,23 @@ def test_the_report_shows_inflation_apart(inflated, tmp_path):
     assert sorted(shown["metric"]) == 2 * ["AUSUC"] + 2 * ["H"] + 2 * ["accuracy"]
 
 
+def test_settings_that_fail_do_not_end_a_run_with_inflation(inflated, tmp_path, monkeypatch):
+    fit_many = ESZSL._fit_many
+
+    def fails(cls, training, variants):
+        if any(variant.alpha_features == 0.01 for variant in variants):
+            raise RuntimeError("diverged")
+        return fit_many(training, variants)
+
+    monkeypatch.setattr(ESZSL, "_fit_many", classmethod(fails))
+    options = {"settings": ["zsl"], "grid": "quick", "n_splits": 2, "inflation": True}
+    with pytest.warns(FitFailedWarning, match="ESZSL failed at .*0.01"):
+        paths = run_benchmark(inflated[0], ["ESZSL"], tmp_path, **options)
+    (row,) = read_test_selection(paths).to_dict("records")
+    (result,) = read_records(paths).query("metric == 'per_class_accuracy'")["value"]
+    assert row["held_out"] == pytest.approx(result)
+
+
 def test_inflation_of_earlier_runs_is_passed_over(inflated, tmp_path):
     paths = inflated[2]
     for path in (paths[0], selection_file(paths[0])):

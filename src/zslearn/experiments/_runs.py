@@ -255,8 +255,12 @@ def compare_choices(
     All three are from one fit per setting of the search's last step. The harmonic mean has a
     calibration factor chosen in the same way: none, that of the folds, the best on the test images.
     """
-    signatures, settings = _chosen_views(search, data), search.cv_results_["params"]
+    results, signatures = search.cv_results_, _chosen_views(search, data)
+    # Settings that failed in a fold have no score.
+    scores = next(v for name, v in results.items() if name.startswith("mean_test_"))
+    tried = np.flatnonzero(~np.isnan(scores)).tolist()
     train = {"X": data.X_train, "y": data.y_train, "signatures": signatures}
+    settings = [results["params"][at] for at in tried]
     fitted = search.estimator.fit_grid(**train, settings=settings)
     found: dict[int, dict[str, float]] = {}
     # Settings have positions from 0; the default has −1.
@@ -271,7 +275,7 @@ def compare_choices(
         of_default, of_held_out, of_test = by_choice.get(metric, (metric,) * 3)
         compared[metric] = {
             "default": found[-1][of_default],
-            "held_out": found[search.best_index_][of_held_out],
+            "held_out": found[tried.index(search.best_index_)][of_held_out],
             "test": max(each[of_test] for each in found.values()),
         }
     return compared

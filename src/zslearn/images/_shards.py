@@ -52,12 +52,12 @@ def predict_shards(
     ----------
     predictor : BatchPredictor
         The model, and the columns to read and to keep. Columns of a webdataset archive are the
-        endings of its files, such as "jpg" or "jpg;png", and "__key__", the name of a sample. Kept
-        files are text in UTF-8.
+        endings of its files, such as "jpg" or "jpg;png" (the first that a sample has), and
+        "__key__", the name of a sample. Kept files are text in UTF-8.
     shards : sequence of paths or URLs
         Webdataset archives (``.tar``, not compressed) or tables (``.parquet``).
     folder : path or URL
-        Folder for the files; created if needed.
+        Folder for the files; created if needed. Tables of other programs are not replaced.
     batch_size : int, default=256
         Number of rows in memory.
     resume : bool, default=True

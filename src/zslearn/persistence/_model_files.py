@@ -22,6 +22,7 @@ from zslearn._utils._array import to_numpy
 from zslearn._utils._messages import InputWarning, plain, warn_user
 from zslearn._utils._optional import import_optional
 from zslearn._utils._reading import Budget, FileLimitError
+from zslearn._utils._remote import located
 from zslearn._version import __version__, version_numbers
 from zslearn.base._predictor import ZeroShotPredictor
 from zslearn.persistence._codec import FEATURE_BYTES, Decoder, Encoder
@@ -199,7 +200,18 @@ def save(
         "about": _plain_about(about),
         "scikit_learn_version": sklearn.__version__ if encoder.uses_sklearn else None,
     }
-    write_file(Path(path), header, encoder.arrays)
+    write_file(_file(path), header, encoder.arrays)
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    """The file at a path, which must not be a URL."""
+    place = located(path)
+    if isinstance(place, Path):
+        return place
+    raise ValueError(
+        f"{plain(place)}: models are saved to and loaded from local files. Copy the file; "
+        "BatchPredictor also reads models at URLs."
+    )
 
 
 def load(path: str | os.PathLike[str], *, device: Any = None, verify: bool = True) -> Any:
@@ -265,7 +277,8 @@ def read_model(
     if device is not None:
         # Raise torch's own error about an invalid device.
         import_optional("torch", f"load with device={device!r}").empty(0, device=device)
-    with _errors_named(path), open_file(Path(path)) as container:
+    file = _file(path)
+    with _errors_named(path), open_file(file) as container:
         content = _content(container)
         arrays = container.read_arrays(verify=verify)
         listed = arrays.pop(_LIST, None)
@@ -306,7 +319,8 @@ def describe(path: str | os.PathLike[str]) -> dict[str, Any]:
     ModelFileError
         If the file is not a model file, its header is damaged, or it needs a newer version.
     """
-    with _errors_named(path), open_file(Path(path)) as container:
+    file = _file(path)
+    with _errors_named(path), open_file(file) as container:
         content = _content(container)
         if _LIST in container.arrays():
             _list_classes(content, container.tensors.get_tensor(_LIST))
