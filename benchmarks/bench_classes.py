@@ -66,6 +66,7 @@ def peak_bytes() -> int:
 OPEN = """
 import sys, time, zslearn
 from zslearn import EXEM
+from zslearn.baselines import ESZSL
 from zslearn.persistence import load
 used = lambda: int(open("/proc/self/statm").read().split()[1]) * 4096
 before, start = used(), time.perf_counter()
