@@ -11,7 +11,7 @@ from fuzz.model_file_corpus import put_together
 from fuzz.model_mutations import SPECIAL, file_of, mutations, raw_errors, recipes
 
 #: Mutations of each file that are tried; there are about 3,000 of one.
-QUICK, MANY = 15, 150
+QUICK, MANY = 15, 100
 
 
 def _check(name, recipe, folder, n_mutations, seed):
