@@ -282,8 +282,11 @@ def test_sets_are_recognised_by_what_can_be_seen_of_them():
     mixed = trial.expectation(Assignment(sums, proportions, 0.5, 200))
     assert (mixed.kind, mixed.weight) == ("foreign only", 0)
     assert accepted_weight(usual, "cv") == 0.3
-    with pytest.warns(UserWarning, match='may be of the kind "foreign only"'):
-        assert accepted_weight(foreign, "cv") == 0
+    said = (
+        f'may be of the kind "foreign only".* the harmonic mean .* is {foreign.before:.3f} without'
+    )
+    with pytest.warns(UserWarning, match=said):
+        assert accepted_weight(foreign, "cv", measure="harmonic mean") == 0
 
 
 def test_foreign_images_are_refused_or_harmless(model, data):

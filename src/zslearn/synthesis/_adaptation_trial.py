@@ -178,7 +178,11 @@ def look(assignment: Assignment) -> Floats:
 
 
 def accepted_weight(
-    expectation: Expectation | None, accept: str | bool, given: float | None = None
+    expectation: Expectation | None,
+    accept: str | bool,
+    given: float | None = None,
+    *,
+    measure: str = "accuracy",
 ) -> float:
     """The weight of unlabelled images; 0, with a warning, if they are not accepted."""
     if accept is not True and accept != "cv":
@@ -196,9 +200,9 @@ def accepted_weight(
         )
     else:
         reason = (
-            f'The set may be of the kind "{expectation.kind}". With such sets, held-out seen '
-            f"classes score {expectation.before:.3f} without and {expectation.after:.3f} ± "
-            f"{expectation.error:.3f} with adaptation"
+            f'The set may be of the kind "{expectation.kind}". With such sets, the {measure} on '
+            f"held-out seen classes is {expectation.before:.3f} without and "
+            f"{expectation.after:.3f} ± {expectation.error:.3f} with adaptation"
         )
     warn_user(f"The model was not adapted. {reason}. Pass accept=True to adapt it anyway.")
     return 0.0

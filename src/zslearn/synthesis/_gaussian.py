@@ -590,8 +590,8 @@ class GaussianEXEM(LearnsFromStatistics):
         if classes is not None:
             candidates = candidates[np.sort(find_classes(classes, candidates))]
         trial, is_new = None, posterior.is_orthogonal(candidates)
+        setting, measure = ("alone", "accuracy") if is_new.all() else ("all", "harmonic mean")
         if state._trial_images is not None:
-            setting = "alone" if is_new.all() else "all"
             trial = state._trial_images.trial(posterior, setting, state.mean_error_weight)
         signatures = state._normalized(table.subset(table.positions(candidates)))
         assign = partial(
@@ -605,7 +605,7 @@ class GaussianEXEM(LearnsFromStatistics):
         # A rejected adaptation is reported at the default weight.
         assignment = assign(first := given or DEFAULT_UNLABELLED_WEIGHT)
         expectation = None if trial is None else trial.expectation(assignment)
-        weight = accepted_weight(expectation, accept, given)
+        weight = accepted_weight(expectation, accept, given, measure=measure)
         if weight not in (0.0, first):
             assignment = assign(weight)
         posterior_after = posterior.with_unlabelled(candidates, assignment, weight)
